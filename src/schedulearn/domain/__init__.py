@@ -1,0 +1,1 @@
+"""What there is: resources, jobs, nodes, allocations, events, commands, errors. Standard library only."""

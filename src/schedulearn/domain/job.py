@@ -1,0 +1,110 @@
+"""What is known of a job, its attempts and their workers. The control loop changes it, the store keeps it."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
+from schedulearn.domain.outcome import Outcome
+from schedulearn.domain.resources import Resources
+from schedulearn.domain.spec import JobSpec
+from schedulearn.domain.states import JobState, StopReason
+
+
+class Accrual(NamedTuple):
+    """A quantity that grows with time, kept as (value, since, rate) and computed only when read."""
+
+    value: float = 0.0
+    since: float = 0.0
+    rate: float = 0.0
+
+    def at(self, now: float) -> float:
+        # A clock that was set back must not take away what was already counted.
+        return self.value + self.rate * max(0.0, now - self.since)
+
+    def settle(self, now: float, rate: float) -> "Accrual":
+        return Accrual(self.at(now), now, rate)
+
+
+@dataclass(slots=True)
+class Job:
+    """One job and all that the scheduler must remember of it. Changed by `control.apply` and `reconcile` alone."""
+
+    id: JobId
+    spec: JobSpec
+    user: str
+    submitted_at: float
+    state: JobState = JobState.QUEUED
+    reason: str = ""  # why it is in this state, in a few words
+    priority: int = 50  # as it is now; the spec keeps what was asked
+    deadline: float | None = None
+    time_limit: float | None = None
+    attempt: int = 0  # number of the newest attempt
+    restarts: int = 0  # failures that were answered by another attempt
+    preemptions: int = 0
+    migrations: int = 0
+    resizes: int = 0
+    not_before: float = 0.0  # back-off: not started earlier
+    queued_at: float = 0.0  # when it last joined the queue
+    started_at: float | None = None  # first start
+    finished_at: float | None = None
+    ran: Accrual = Accrual()  # seconds with workers, pauses left out
+    attained: Accrual = Accrual()  # device-seconds (core-seconds for a job without GPUs)
+    stop: StopReason | None = None  # why the present attempt is being stopped
+    outcome: Outcome | None = None  # how the last attempt ended
+    forget: bool = False  # delete it as soon as it has stopped
+
+    @property
+    def attempt_id(self) -> AttemptId:
+        return AttemptId(self.id, self.attempt)
+
+
+@dataclass(slots=True)
+class Worker:
+    """One process or container of an attempt."""
+
+    id: WorkerId
+    node: NodeName
+    devices: tuple[DeviceId, ...] = ()
+    started_at: float | None = None
+    ended_at: float | None = None
+    outcome: Outcome | None = None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One try to run a job: some workers on some nodes."""
+
+    id: AttemptId
+    created_at: float
+    workers: list[Worker] = field(default_factory=list)
+    stop: StopReason | None = None
+    stop_asked_at: float | None = None
+    ended_at: float | None = None
+
+    @property
+    def running(self) -> list[Worker]:
+        return [w for w in self.workers if w.ended_at is None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What one worker holds on one node, from before it starts until its end is confirmed."""
+
+    worker: WorkerId
+    node: NodeName
+    amounts: Resources
+    devices: tuple[DeviceId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEvent:
+    """A line of the append-only log: what happened, when, and why. The store numbers it."""
+
+    at: float
+    kind: str  # e.g. "submitted", "started", "exited", "state", "node_lost", "policy_set"
+    cause: str  # in words, for a person
+    job: JobId | None = None
+    attempt: int | None = None
+    node: NodeName | None = None
+    state: JobState | None = None  # the job's state after it, where it changed
+    data: dict[str, object] = field(default_factory=dict)

@@ -1,0 +1,90 @@
+"""How people write sizes, durations and ranges, and how we write them back."""
+
+import math
+import re
+from datetime import timedelta
+
+from schedulearn.domain.errors import InvalidSpec
+
+_SIZE_UNITS = {
+    "": 1, "B": 1,
+    "K": 1000, "KB": 1000, "KI": 1024, "KIB": 1024,
+    "M": 1000**2, "MB": 1000**2, "MI": 1024**2, "MIB": 1024**2,
+    "G": 1000**3, "GB": 1000**3, "GI": 1024**3, "GIB": 1024**3,
+    "T": 1000**4, "TB": 1000**4, "TI": 1024**4, "TIB": 1024**4,
+}  # fmt: skip
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)\s*", re.IGNORECASE)
+_DURATION_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+
+SIZES_ALLOWED = "a number of bytes, or a text such as 512MB, 4GB or 1.5GiB"
+DURATIONS_ALLOWED = "a number of seconds, or a text such as 30s, 90m, 6h or 1h30m"
+
+
+def parse_size(value: object, field: str) -> int:
+    """Bytes from `4GB`, `512MiB` or a number."""
+    if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
+        return round(float(match[1]) * _SIZE_UNITS[match[2].upper()])
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
+        return round(value)
+    raise InvalidSpec(field, f"{short(value)} is not a size", SIZES_ALLOWED)
+
+
+def parse_duration(value: object, field: str) -> float:
+    """Seconds from `1h30m`, `90s` or a number."""
+    if isinstance(value, str):
+        text = value.replace(" ", "").lower()
+        if _DURATION.fullmatch(text):
+            return sum(float(n) * _DURATION_UNITS[u] for n, u in _DURATION_PART.findall(text))
+        if re.fullmatch(r"\d+(\.\d+)?", text):
+            return float(text)
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
+        return float(value)
+    raise InvalidSpec(field, f"{short(value)} is not a duration", DURATIONS_ALLOWED)
+
+
+def parse_range(value: object, field: str) -> tuple[float, float]:
+    """`2`, `1..4` or `0.5..4` as (low, high)."""
+    low: object = value
+    high: object = value
+    if isinstance(value, str):
+        low, _, high = value.partition("..")
+        high = high or low
+    try:
+        numbers = float(low), float(high)  # type: ignore[arg-type] # a wrong type is answered below
+    except (TypeError, ValueError):
+        numbers = (math.nan, math.nan)
+    if isinstance(value, bool) or not (0 <= numbers[0] <= numbers[1] < math.inf):
+        raise InvalidSpec(field, f"{short(value)} is not a range", "a number such as 2, or a range such as 1..4")
+    return numbers
+
+
+def format_size(size: float) -> str:
+    """`2 GB`, `1.5 MB`: at most three digits that say something."""
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size:.0f} B"
+
+
+def format_duration(seconds: float) -> str:
+    """`45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`: two units at the most."""
+    if seconds < 0:
+        return "-" + format_duration(-seconds)
+    if seconds < 10:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    rest = timedelta(seconds=round(seconds))
+    hours, minutes, secs = rest.seconds // 3600, rest.seconds // 60 % 60, rest.seconds % 60
+    parts = [(rest.days, "d"), (hours, "h"), (minutes, "min"), (secs, "s")]
+    while parts and parts[0][0] == 0:
+        parts.pop(0)
+    if parts and parts[0][1] == "min" and parts[0][0] >= 10:
+        parts = parts[:1]
+    return " ".join(f"{n} {unit}" for n, unit in parts[:2] if n) or "0 s"
+
+
+def short(value: object, limit: int = 60) -> str:
+    """A value as it may be shown in a message: never longer than `limit`."""
+    text = repr(value) if not isinstance(value, str) or len(value) <= limit else repr(value[:limit])
+    return text if len(text) <= limit + 2 else text[:limit] + "…"
