@@ -1,11 +1,13 @@
 """What the control loop is told. Each is a fact with its time; `control.apply` says what follows from it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.job import Job
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Outcome
+from schedulearn.domain.states import JobState
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,7 @@ class Event:
 @dataclass(frozen=True, slots=True)
 class Submitted(Event):
     job: Job
+    ended: Mapping[JobId, JobState] = field(default_factory=dict)  # of those it depends on, the ones long finished
 
 
 @dataclass(frozen=True, slots=True)

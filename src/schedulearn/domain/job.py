@@ -6,6 +6,7 @@ from typing import NamedTuple
 from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
 from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.resources import Resources
+from schedulearn.domain.shape import Shape
 from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.states import JobState, StopReason
 
@@ -52,6 +53,10 @@ class Job:
     stop: StopReason | None = None  # why the present attempt is being stopped
     outcome: Outcome | None = None  # how the last attempt ended
     forget: bool = False  # delete it as soon as it has stopped
+    shape: Shape = field(init=False)  # derived from the spec
+
+    def __post_init__(self) -> None:
+        self.shape = Shape.of(self.spec)
 
     @property
     def attempt_id(self) -> AttemptId:

@@ -1,0 +1,375 @@
+"""What follows from an event: the job state machine. An impossible transition is a bug that says which."""
+
+from collections.abc import Callable
+from typing import Any
+
+from schedulearn.control.state import State
+from schedulearn.domain import events as ev
+from schedulearn.domain.commands import ForgetJob, PauseWorker, ResumeWorker, StopWorker
+from schedulearn.domain.ids import JobId, NodeName
+from schedulearn.domain.job import Attempt, Job, Worker
+from schedulearn.domain.node import NodeState
+from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.domain.states import FINISHED, JobState, StopReason, Trigger
+from schedulearn.domain.units import format_duration
+
+_BACKOFF_FIRST, _BACKOFF_MOST = 5.0, 600.0  # seconds
+
+
+def apply(state: State, event: ev.Event) -> None:
+    """Change the state as the event says; commands and history are collected in `state.changes`."""
+    _HANDLERS[type(event)](state, event)
+
+
+# --- submission and dependencies ---
+
+
+def _submitted(state: State, event: ev.Submitted) -> None:
+    job = event.job
+    state.jobs[job.id] = job
+    job.queued_at = event.at
+    waits: set[JobId] = set()
+    for wanted in job.spec.depends_on:
+        other = state.jobs.get(wanted)
+        ended = other.state if other else event.ended.get(wanted)
+        if ended is JobState.SUCCEEDED:
+            continue
+        if ended is None or ended in FINISHED:
+            _fail_waiting(state, job, event.at, f"job {wanted}, which it depends on, {ended or 'is gone'}")
+            return
+        waits.add(wanted)
+        state.dependants[wanted].add(job.id)
+    state.waits_for[job.id] = waits
+    if waits:
+        job.reason = "waits for " + ", ".join(f"job {i}" for i in sorted(waits))
+        state.touch(job)
+    _enqueue_if_ready(state, job, event.at)
+
+
+def _enqueue_if_ready(state: State, job: Job, now: float) -> None:
+    if job.state is not JobState.QUEUED or state.waits_for.get(job.id):
+        return
+    if job.not_before > now:
+        state.wake_for(job, job.not_before)
+        return
+    state.queue.add(job, now)
+
+
+def _settle_dependants(state: State, job: Job, now: float) -> None:
+    """A finished job lets those that wait for it go on, or fails them, and so on down the line."""
+    for name in sorted(state.dependants.pop(job.id, ())):
+        other = state.jobs[name]
+        if other.state in FINISHED:
+            continue
+        if job.state is JobState.SUCCEEDED:
+            state.waits_for[name].discard(job.id)
+            if not state.waits_for[name] and other.state is JobState.QUEUED:
+                other.reason = ""
+                state.touch(other)
+            _enqueue_if_ready(state, other, now)
+        else:
+            _fail_waiting(state, other, now, f"job {job.id}, which it depends on, {job.state}")
+
+
+def _fail_waiting(state: State, job: Job, now: float, cause: str) -> None:
+    _finish(state, job, Trigger.FAIL, now, cause)  # it never started: nothing starts before what it depends on
+
+
+def _finish(state: State, job: Job, trigger: Trigger, now: float, cause: str) -> None:
+    state.queue.remove(job.id)
+    state.move(job, trigger, now, cause)
+    for wanted in state.waits_for.pop(job.id, ()):
+        state.dependants[wanted].discard(job.id)
+    _settle_dependants(state, job, now)
+    # What finished is the store's from here on; nobody in this state refers to it any more.
+    state.jobs.pop(job.id, None)
+    if job.forget:
+        _forget(state, job, now)
+
+
+def _forget(state: State, job: Job, now: float) -> None:
+    state.changes.jobs.pop(job.id, None)
+    state.changes.attempts.pop(job.id, None)
+    state.changes.forgotten.append(job.id)
+    state.record(now, "deleted", f"job {job.id} ({job.spec.name}) was deleted")
+    state.command(ForgetJob(job.id))
+
+
+# --- workers ---
+
+
+def _worker_started(state: State, event: ev.WorkerStarted) -> None:
+    found = _find(state, event.worker.job, event.worker.attempt, event.worker.rank)
+    if found is None or found[2].started_at is not None:
+        return  # of an earlier attempt, or told before: executors may repeat themselves
+    job, attempt, worker = found
+    worker.started_at = event.at
+    state.changes.attempts[job.id] = attempt
+    state.record(event.at, "worker_started", f"worker {worker.id} runs on {worker.node}", job, node=worker.node)
+    if job.state is JobState.STARTING and all(w.started_at is not None for w in attempt.workers):
+        _now_running(state, job, attempt, event.at)
+
+
+def _now_running(state: State, job: Job, attempt: Attempt, now: float) -> None:
+    job.started_at = job.started_at or now
+    state.move(job, Trigger.STARTED, now, "")
+    _accrue(job, attempt, now)
+    _watch_time_limit(state, job, now)
+
+
+def _accrue(job: Job, attempt: Attempt | None, now: float) -> None:
+    """From now on count running time and service, or stop counting."""
+    workers = len(attempt.workers) if attempt else 0
+    each = job.spec.resources.gpus or job.spec.resources.cpus_min
+    job.ran = job.ran.settle(now, 1.0 if attempt else 0.0)
+    job.attained = job.attained.settle(now, workers * each)
+
+
+def _worker_exited(state: State, event: ev.WorkerExited) -> None:
+    found = _find(state, event.worker.job, event.worker.attempt, event.worker.rank)
+    if found is None or found[2].ended_at is not None:
+        return
+    job, attempt, worker = found
+    worker.ended_at, worker.outcome = event.at, event.outcome
+    state.changes.attempts[job.id] = attempt
+    if state.ledger.release(worker.id):
+        state.changes.leases_ended.append(worker.id)
+    state.record(
+        event.at,
+        "worker_exited",
+        f"worker {worker.id} {event.outcome.words()}",
+        job,
+        node=worker.node,
+        data={
+            "exit_code": event.outcome.exit_code,
+            "signal": event.outcome.signal,
+            "ending": str(event.outcome.ending),
+        },
+    )
+    if not attempt.running:
+        _attempt_over(state, job, attempt, event.at)
+    elif not event.outcome.ok and job.stop is None:
+        _stop(state, job, StopReason.FAILURE, event.at, f"worker {worker.id} {event.outcome.words()}")
+
+
+def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
+    attempt.ended_at = now
+    del state.attempts[job.id]
+    _accrue(job, None, now)
+    reason, job.stop = job.stop, None
+    job.outcome = _decisive(attempt)
+    if reason in (None, StopReason.FAILURE):
+        _ended_by_itself(state, job, now)
+    elif reason is StopReason.CANCEL:
+        _finish(state, job, Trigger.CANCEL, now, job.reason)
+    elif reason is StopReason.TIME_LIMIT:
+        _finish(state, job, Trigger.FAIL, now, job.reason)
+    elif reason is StopReason.TARGET:
+        _finish(state, job, Trigger.SUCCEED, now, job.reason)
+    else:
+        _requeue(state, job, now, job.reason)
+
+
+def _decisive(attempt: Attempt) -> Outcome:
+    """The outcome that speaks for the attempt: the first bad one, else that of worker 0."""
+    outcomes = [w.outcome for w in sorted(attempt.workers, key=lambda w: (w.ended_at or 0.0, w.id)) if w.outcome]
+    return next((o for o in outcomes if not o.ok), outcomes[0])
+
+
+def _ended_by_itself(state: State, job: Job, now: float) -> None:
+    outcome = job.outcome
+    assert outcome is not None
+    if outcome.ok:
+        _finish(state, job, Trigger.SUCCEED, now, "finished")
+    elif not outcome.counts_as_failure:
+        _requeue(state, job, now, f"{outcome.words()}; queued again")
+    elif outcome.ending is Ending.OUT_OF_MEMORY:
+        # It would only happen again.
+        _finish(state, job, Trigger.FAIL, now, outcome.words())
+    elif job.restarts < job.spec.max_restarts:
+        _retry(state, job, outcome, now)
+    else:
+        _finish(state, job, Trigger.FAIL, now, outcome.words())
+
+
+def _retry(state: State, job: Job, outcome: Outcome, now: float) -> None:
+    delay = min(_BACKOFF_FIRST * 2**job.restarts, _BACKOFF_MOST)
+    job.restarts += 1
+    job.not_before = now + delay
+    tries = f"restart {job.restarts} of {job.spec.max_restarts}"
+    _requeue(state, job, now, f"{outcome.words()}; {tries} in {format_duration(delay)}")
+
+
+def _requeue(state: State, job: Job, now: float, cause: str) -> None:
+    job.queued_at = now
+    state.move(job, Trigger.REQUEUE, now, cause)
+    _enqueue_if_ready(state, job, now)
+
+
+def _find(state: State, job_id: JobId, number: int, rank: int) -> tuple[Job, Attempt, Worker] | None:
+    job, attempt = state.jobs.get(job_id), state.attempts.get(job_id)
+    if job is None or attempt is None or attempt.id.number != number:
+        return None
+    return job, attempt, attempt.workers[rank]
+
+
+# --- what people ask for ---
+
+
+def _stop(state: State, job: Job, reason: StopReason, now: float, cause: str, grace: float | None = None) -> None:
+    """Tell all workers to end. A later, stronger reason takes the place of an earlier one."""
+    attempt = state.attempts[job.id]
+    job.stop = attempt.stop = reason
+    attempt.stop_asked_at = now
+    job.reason = cause
+    state.touch(job)
+    state.changes.attempts[job.id] = attempt
+    if job.state is not JobState.STOPPING:
+        state.move(job, Trigger.STOP, now, cause)
+    for worker in attempt.running:
+        state.command(StopWorker(worker.id, worker.node, job.spec.grace if grace is None else grace))
+
+
+def _cancel_asked(state: State, event: ev.CancelAsked) -> None:
+    if job := state.jobs.get(event.job):
+        _cancel(state, job, event.at, f"cancelled by {event.by}")
+
+
+def _cancel(state: State, job: Job, now: float, cause: str, grace: float | None = None) -> None:
+    if job.id in state.attempts:
+        _stop(state, job, StopReason.CANCEL, now, cause, grace)
+    else:
+        _finish(state, job, Trigger.CANCEL, now, cause)
+
+
+def _delete_asked(state: State, event: ev.DeleteAsked) -> None:
+    job = state.jobs.get(event.job)
+    if job is None:  # finished before: only the store has it
+        state.changes.forgotten.append(event.job)
+        state.record(event.at, "deleted", f"job {event.job} was deleted by {event.by}")
+        state.command(ForgetJob(event.job))
+        return
+    job.forget = True
+    _cancel(state, job, event.at, f"deleted by {event.by}", grace=0.0)
+
+
+def _pause_asked(state: State, event: ev.PauseAsked) -> None:
+    job = state.jobs.get(event.job)
+    if job is None or job.state not in (JobState.QUEUED, JobState.RUNNING):
+        return
+    state.queue.remove(job.id)
+    state.move(job, Trigger.PAUSE, event.at, f"paused by {event.by}")
+    if attempt := state.attempts.get(job.id):
+        _accrue(job, None, event.at)
+        for worker in attempt.running:
+            state.command(PauseWorker(worker.id, worker.node))
+
+
+def _resume_asked(state: State, event: ev.ResumeAsked) -> None:
+    job = state.jobs.get(event.job)
+    if job is None or job.state is not JobState.PAUSED:
+        return
+    attempt = state.attempts.get(job.id)
+    if attempt is None:
+        state.move(job, Trigger.RELEASE, event.at, f"released by {event.by}")
+        _enqueue_if_ready(state, job, event.at)
+        return
+    state.move(job, Trigger.RESUME, event.at, f"resumed by {event.by}")
+    _accrue(job, attempt, event.at)
+    _watch_time_limit(state, job, event.at)
+    for worker in attempt.running:
+        state.command(ResumeWorker(worker.id, worker.node))
+
+
+def _update_asked(state: State, event: ev.UpdateAsked) -> None:
+    job = state.jobs.get(event.job)
+    if job is None:
+        return
+    for name, value in event.fields.items():
+        setattr(job, name, value)
+    state.touch(job)
+    state.record(event.at, "updated", f"{_fields_in_words(event.fields)} set by {event.by}", job, data={**event.fields})
+    if job.id in state.queue:
+        state.queue.add(job, event.at)
+    if job.state is JobState.RUNNING:
+        _watch_time_limit(state, job, event.at)
+
+
+def _fields_in_words(fields: dict[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {'none' if value is None else value}" for name, value in fields.items())
+
+
+# --- time ---
+
+
+def _watch_time_limit(state: State, job: Job, now: float) -> None:
+    if job.time_limit is not None:
+        state.wake_for(job, now + max(0.0, job.time_limit - job.ran.at(now)))
+
+
+def _tick(state: State, event: ev.Tick) -> None:
+    for name in state.due(event.at):
+        job = state.jobs.get(name)
+        if job is None:
+            continue
+        if job.state is JobState.QUEUED and name not in state.queue:
+            _enqueue_if_ready(state, job, event.at)
+        elif job.state is JobState.RUNNING and job.time_limit is not None:
+            if job.ran.at(event.at) >= job.time_limit - 1e-6:
+                limit = format_duration(job.time_limit)
+                _stop(state, job, StopReason.TIME_LIMIT, event.at, f"its time limit of {limit} was reached")
+            else:  # paused in between, or the limit was raised
+                _watch_time_limit(state, job, event.at)
+
+
+# --- nodes ---
+
+
+def _node_seen(state: State, event: ev.NodeSeen) -> None:
+    before = state.ledger.node(event.node.name)
+    if before and before.node == event.node:
+        return
+    state.ledger.set_node(event.node)
+    state.changes.nodes[event.node.name] = event.node
+    if before is None:
+        cause = f"node {event.node.name} joined"
+    elif before.node.state is NodeState.LOST:
+        cause = f"node {event.node.name} is back"
+    else:
+        cause = f"node {event.node.name} changed"
+    state.record(event.at, "node_seen", cause, node=event.node.name)
+
+
+def _node_lost(state: State, event: ev.NodeLost) -> None:
+    if state.ledger.node(event.node):
+        _set_node_state(state, event.node, NodeState.LOST)
+        state.record(event.at, "node_lost", event.why, node=event.node)
+
+
+def _drain_asked(state: State, event: ev.DrainAsked) -> None:
+    ledger = state.ledger.node(event.node)
+    wanted = NodeState.DRAINING if event.drain else NodeState.UP
+    if ledger and ledger.node.state not in (NodeState.LOST, wanted):
+        _set_node_state(state, event.node, wanted)
+        what = "takes no new jobs" if event.drain else "takes jobs again"
+        state.record(event.at, "drain", f"node {event.node} {what}: {event.by}", node=event.node)
+
+
+def _set_node_state(state: State, name: NodeName, wanted: NodeState) -> None:
+    state.changes.nodes[name] = state.ledger.set_node_state(name, wanted)
+
+
+_HANDLERS: dict[type[ev.Event], Callable[[State, Any], None]] = {
+    ev.Submitted: _submitted,
+    ev.WorkerStarted: _worker_started,
+    ev.WorkerExited: _worker_exited,
+    ev.CancelAsked: _cancel_asked,
+    ev.DeleteAsked: _delete_asked,
+    ev.PauseAsked: _pause_asked,
+    ev.ResumeAsked: _resume_asked,
+    ev.UpdateAsked: _update_asked,
+    ev.NodeSeen: _node_seen,
+    ev.NodeLost: _node_lost,
+    ev.DrainAsked: _drain_asked,
+    ev.Tick: _tick,
+}

@@ -1,0 +1,117 @@
+"""Why a job waits, as a sentence. Made when somebody asks, never in the cycle."""
+
+from dataclasses import dataclass
+
+from schedulearn.control.decide import Decision, decide
+from schedulearn.control.forecast import Remaining, forecast_start
+from schedulearn.control.state import State
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import Job
+from schedulearn.domain.node import NodeState
+from schedulearn.domain.outcome import Outcome
+from schedulearn.domain.resources import CPUS, GPUS, MEMORY
+from schedulearn.domain.shape import Shape
+from schedulearn.domain.states import JobState
+from schedulearn.domain.units import format_duration, format_size
+from schedulearn.estimate.remaining import Estimate
+from schedulearn.policies.stages import HeldBehind, Memory, Policy, Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a job is where it is."""
+
+    text: str  # one or two sentences
+    position: int | None = None  # in the queue, 1 for the first
+    estimate: Estimate | None = None  # seconds until it starts
+    stage: str | None = None  # the stage that decided
+
+
+def explain(state: State, policy: Policy, job: Job, now: float, memory: Memory, remaining: Remaining) -> Explanation:
+    if job.state is not JobState.QUEUED:
+        return Explanation(_not_queued(job, now))
+    if waits := state.waits_for.get(job.id):
+        return Explanation(_waits_for(state, sorted(waits)), stage="dependencies")
+    if job.not_before > now:
+        return Explanation(_backing_off(job, now), stage="back-off")
+    position = state.queue.position(job)
+    decision = decide(policy, state.queue, state.ledger, now, memory)
+    if any(grant.job == job.id for grant in decision.grants):
+        return Explanation("It starts now.", position, Estimate(0, 0, 0), "place")
+    estimate = forecast_start(state, policy, job, now, memory, remaining)
+    text, stage = _why(state, decision, job)
+    return Explanation(f"{text} {_when(position, estimate)}", position, estimate, stage)
+
+
+def _not_queued(job: Job, now: float) -> str:
+    since = f"It has run for {format_duration(job.ran.at(now))}."
+    texts = {
+        JobState.STARTING: "Its workers are being started.",
+        JobState.RUNNING: since,
+        JobState.PAUSED: f"It is held: {job.reason}. Resume it to go on.",
+        JobState.STOPPING: f"It is being stopped: {job.reason}.",
+        JobState.SUCCEEDED: "It has finished.",
+        JobState.FAILED: f"It has failed: {job.reason}.",
+        JobState.CANCELLED: f"It is over: {job.reason}.",
+    }
+    return texts[job.state]
+
+
+def _waits_for(state: State, others: list[JobId]) -> str:
+    named = [f"job {i} ({state.jobs[i].spec.name}, {state.jobs[i].state})" for i in others if i in state.jobs]
+    return f"It waits for {', '.join(named)} to finish."
+
+
+def _backing_off(job: Job, now: float) -> str:
+    outcome: Outcome | None = job.outcome
+    after = f" after its last attempt ended with: {outcome.words()}" if outcome else ""
+    wait = format_duration(job.not_before - now)
+    return f"It is tried again in {wait}{after} (restart {job.restarts} of {job.spec.max_restarts})."
+
+
+def _why(state: State, decision: Decision, job: Job) -> tuple[str, str]:
+    head, refusal = decision.refusals.get(job.shape, (job.id, None))
+    if head != job.id:
+        reason, stage = _refusal(state, refusal, job.shape)
+        return f"Job {head}, which asks for the same and goes first, waits too: {reason}.", stage
+    reason, stage = _refusal(state, refusal, job.shape)
+    return f"It {reason}.", stage
+
+
+def _refusal(state: State, refusal: Refusal | None, shape: Shape) -> tuple[str, str]:
+    if isinstance(refusal, HeldBehind):
+        return f"would fit, but job {refusal.job} goes first and has waited long", refusal.stage
+    return f"needs {needs(shape)}; {_most_free(state, shape)}", refusal.stage if refusal else "allocate"
+
+
+def needs(shape: Shape) -> str:
+    """`4 GPUs and 2 cores on one node`, `3 workers with 1 core each`."""
+    amounts = shape.per_worker
+    kind = f" of type {shape.gpu_type}" if shape.gpu_type else ""
+    parts = []
+    if shape.gpus:
+        parts.append(f"{shape.gpus} GPU{'s' * (shape.gpus > 1)}{kind}")
+    if amounts[CPUS]:
+        parts.append(f"{amounts[CPUS]:g} core{'s' * (amounts[CPUS] != 1)}")
+    if amounts[MEMORY]:
+        parts.append(f"{format_size(amounts[MEMORY])} of memory")
+    each = " and ".join(parts) or "a node"
+    return f"{each} on one node" if shape.workers.want == 1 else f"{shape.workers.want} workers with {each} each"
+
+
+def _most_free(state: State, shape: Shape) -> str:
+    up = [n for n in state.ledger.nodes if n.node.state is NodeState.UP]
+    if not up:
+        return "no node takes jobs at present"
+    best = max(up, key=lambda n: n.part_free(shape))
+    scarce = min(shape.per_worker, key=lambda name: best.free[name] / shape.per_worker[name])
+    free = best.free[scarce]
+    words = {CPUS: f"{free:g} cores", GPUS: f"{free:.0f} GPUs", MEMORY: f"{format_size(max(0.0, free))} of memory"}
+    return f"the most free on one node is {words.get(scarce, f'{free:g} {scarce}')}"
+
+
+def _when(position: int, estimate: Estimate | None) -> str:
+    place = "It is first in the queue" if position == 1 else f"It is number {position} in the queue"
+    if estimate is None:
+        return f"{place}; too little is known yet to say when it starts."
+    return f"{place}; it probably starts in about {format_duration(estimate.expected)}."

@@ -1,0 +1,1 @@
+"""What will happen: how long a job still takes. Each estimate carries a range."""

@@ -1,0 +1,1 @@
+"""What is best: one short file a stage; `presets` names the combinations."""
