@@ -16,9 +16,18 @@ def run_cycle(state: State, policy: Policy, events: Iterable[Event], now: float,
     The changes are written to the store before their commands are carried out; each effect comes back
     as an event of a later cycle.
     """
+    apply_all(state, events, now)
+    return plan(state, policy, now, memory)
+
+
+def apply_all(state: State, events: Iterable[Event], now: float) -> None:
     for event in events:
         apply(state, event)
     apply(state, Tick(now))
+
+
+def plan(state: State, policy: Policy, now: float, memory: Memory) -> Decision:
+    """Decide, and reconcile the decision into leases, attempts and commands; BadPlan changes nothing."""
     decision = decide(policy, state.queue, state.ledger, now, memory)
     reconcile(state, decision, now)
     return decision

@@ -8,7 +8,7 @@ from schedulearn.domain.job import Job
 from schedulearn.domain.shape import Shape
 from schedulearn.policies.stages import Key, KeyChanges, Order
 
-Entry = tuple[Key, JobId]  # keys end in the serial number, so that two never tie
+Entry = tuple[Key, JobId, int]  # a key ends in the serial number; the last number tells a job's old entry from its new
 
 
 class Queue:
@@ -19,6 +19,7 @@ class Queue:
         self._jobs: dict[JobId, Job] = {}
         self._entries: dict[JobId, Entry] = {}
         self._heaps: dict[Shape, list[Entry]] = {}
+        self._added = 0
         for job in jobs:
             self.add(job, now)
 
@@ -33,7 +34,8 @@ class Queue:
 
     def add(self, job: Job, now: float) -> None:
         """Add it, or give it its new key."""
-        entry = (self.key(job, now), job.id)
+        self._added += 1
+        entry = (self.key(job, now), job.id, self._added)
         self._jobs[job.id] = job
         self._entries[job.id] = entry
         heapq.heappush(self._heaps.setdefault(job.shape, []), entry)

@@ -1,0 +1,55 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Each installs what it needs.
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help setup demo test check fast format bench clean
+
+help:  ## what there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(VENV)/.runtime  ## the virtual environment with the `schedulearn` command
+
+demo: $(VENV)/.runtime  ## real training jobs, queued, run and shown live, in under two minutes
+	$(BIN)/python scripts/demo.py
+
+test: $(VENV)/.dev system-packages  ## every test
+	$(MAKE) --no-print-directory lint
+	$(PYTEST)
+
+check: $(VENV)/.dev lint  ## format, lint, types, imports, and the quick tests
+	$(PYTEST) -m "not slow" -x -q
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check -q .
+	$(BIN)/ruff check -q .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.dev  ## put the code into shape
+	$(BIN)/ruff format -q .
+	$(BIN)/ruff check -q --fix .
+
+bench: $(VENV)/.dev  ## the figures, as tables
+	$(BIN)/python -m bench
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.PHONY: lint system-packages
+system-packages:
+	@scripts/system-packages
+
+$(VENV)/.venv:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade pip
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.venv pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+	@touch $@

@@ -1,0 +1,61 @@
+"""The application: routes, limits and errors put together around a gateway."""
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI
+
+from schedulearn import __version__
+from schedulearn.api import problems
+from schedulearn.api.deps import person_of
+from schedulearn.api.limits import BodyLimits
+from schedulearn.api.routes import (
+    events,
+    health,
+    jobs,
+    logs,
+    nodes,
+    policy,
+    prometheus,
+    reports,
+    snapshots,
+    users,
+)
+from schedulearn.service.gateway import Gateway
+
+PREFIX = "/api/v1"
+_FOR_PEOPLE = (jobs, logs, events, nodes, policy, users, snapshots)
+
+
+def create_app(gateway: Gateway) -> FastAPI:
+    # FastAPI's own pages are left out: they load scripts from elsewhere, and answer without a token.
+    app = FastAPI(
+        title="Schedulearn",
+        responses=problems.RESPONSES,
+        version=__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.gateway = gateway
+    people = [Depends(person_of)]
+    app.include_router(health.router, prefix=PREFIX)  # the one that answers without a token
+    app.include_router(reports.router, prefix=PREFIX)  # the one that a job's own token is good for
+    for topic in _FOR_PEOPLE:
+        app.include_router(topic.router, prefix=PREFIX, dependencies=people)
+    app.include_router(_schema(app), prefix=PREFIX, dependencies=people)
+    app.include_router(prometheus.router, dependencies=people)
+    app.add_middleware(BodyLimits, snapshot_limit=lambda: gateway.snapshot_limit)
+    problems.install(app)
+    return app
+
+
+def _schema(app: FastAPI) -> APIRouter:
+    router = APIRouter(tags=["service"])
+
+    @router.get("/openapi.json")
+    def openapi() -> dict[str, Any]:
+        """This API, as OpenAPI."""
+        return app.openapi()
+
+    return router

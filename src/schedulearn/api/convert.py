@@ -1,0 +1,213 @@
+"""From the domain's types to what the API answers."""
+
+from math import isfinite
+
+from schedulearn.api.schemas import (
+    AttemptOut,
+    DeviceOut,
+    EstimateOut,
+    EventOut,
+    ExitOut,
+    ExplanationOut,
+    JobOut,
+    NodeOut,
+    PlacementOut,
+    PolicyOut,
+    ProgressOut,
+    SeriesOut,
+    UserOut,
+    WorkerOut,
+)
+from schedulearn.api.spec import iso, spec_out
+from schedulearn.domain.ids import WorkerId
+from schedulearn.domain.job import Attempt, Job, Worker
+from schedulearn.domain.outcome import Outcome
+from schedulearn.domain.resources import Resources
+from schedulearn.domain.states import JobState
+from schedulearn.service.auth import Caller
+from schedulearn.service.views import (
+    Curve,
+    Explanation,
+    JobRow,
+    NodeView,
+    PolicyView,
+    Progress,
+    StoredEvent,
+    UserRow,
+)
+
+
+def job_out(row: JobRow, caller: Caller, now: float) -> JobOut:
+    job = row.job
+    waited_until = job.started_at or job.finished_at or now
+    return JobOut(
+        id=job.id,
+        name=job.spec.name,
+        user=job.user,
+        state=job.state,
+        reason=job.reason,
+        priority=job.priority,
+        deadline=_iso(job.deadline),
+        time_limit=job.time_limit,
+        attempt=job.attempt,
+        workers=len(row.placement),
+        placement=[
+            PlacementOut(worker=str(WorkerId(job.id, job.attempt, rank)), node=node, devices=list(devices))
+            for rank, node, devices in row.placement
+        ],
+        submitted_at=iso(job.submitted_at),
+        started_at=_iso(job.started_at),
+        finished_at=_iso(job.finished_at),
+        queued_at=iso(job.queued_at or job.submitted_at),
+        run_seconds=round(job.ran.at(now), 6),
+        wait_seconds=round(max(0.0, waited_until - job.submitted_at), 6),
+        restarts=job.restarts,
+        preemptions=job.preemptions,
+        migrations=job.migrations,
+        resizes=job.resizes,
+        exit=exit_out(job.outcome),
+        progress=_progress(row.progress, job, now) if row.progress else None,
+        spec=spec_out(job.spec, show_env=caller.owns(job.user)),
+    )
+
+
+def exit_out(outcome: Outcome | None) -> ExitOut | None:
+    if outcome is None:
+        return None
+    return ExitOut(code=outcome.exit_code, signal=outcome.signal, ending=outcome.ending, text=outcome.words())
+
+
+def _progress(progress: Progress, job: Job, now: float) -> ProgressOut:
+    return ProgressOut(
+        step=progress.step,
+        steps=job.spec.steps,
+        metric=progress.metric,
+        value=_finite(progress.value),
+        spark=[_finite(value) for value in progress.spark],
+        updated_at=iso(progress.updated_at),
+        eta_seconds=_eta(progress.step, job, now),
+    )
+
+
+def _eta(step: int, job: Job, now: float) -> float | None:
+    """If it goes on at the pace it had so far."""
+    if job.state is not JobState.RUNNING or job.spec.steps is None or step <= 0:
+        return None
+    return round(max(0, job.spec.steps - step) * job.ran.at(now) / step, 1)
+
+
+def series_out(curve: Curve) -> SeriesOut:
+    series = curve.series
+    return SeriesOut(
+        name=series.name,
+        count=series.count,
+        last=_finite(series.last),
+        min=series.min,
+        max=series.max,
+        points=[(point.step, _finite(point.value), iso(point.at)) for point in curve.points],
+    )
+
+
+def event_out(stored: StoredEvent) -> EventOut:
+    event = stored.event
+    return EventOut(
+        serial=stored.serial,
+        at=iso(event.at),
+        kind=event.kind,
+        cause=event.cause,
+        job=event.job,
+        attempt=event.attempt,
+        node=event.node,
+        state=event.state,
+        data=event.data,
+    )
+
+
+def explanation_out(row: JobRow, explanation: Explanation) -> ExplanationOut:
+    guess = explanation.estimate
+    estimate = EstimateOut(start_seconds=guess.expected, low=guess.low, high=guess.high) if guess else None
+    return ExplanationOut(
+        job=row.job.id,
+        state=row.job.state,
+        text=explanation.text,
+        position=explanation.position,
+        estimate=estimate,
+        stage=explanation.stage,
+    )
+
+
+def attempt_out(attempt: Attempt) -> AttemptOut:
+    return AttemptOut(
+        attempt=str(attempt.id),
+        created_at=iso(attempt.created_at),
+        ended_at=_iso(attempt.ended_at),
+        stop=attempt.stop,
+        workers=[_worker(worker) for worker in attempt.workers],
+    )
+
+
+def _worker(worker: Worker) -> WorkerOut:
+    return WorkerOut(
+        worker=str(worker.id),
+        node=worker.node,
+        devices=list(worker.devices),
+        started_at=_iso(worker.started_at),
+        ended_at=_iso(worker.ended_at),
+        exit=exit_out(worker.outcome),
+    )
+
+
+def node_out(view: NodeView) -> NodeOut:
+    node = view.node
+    devices = [
+        DeviceOut(
+            id=device.id,
+            kind=device.kind,
+            model=device.model,
+            memory=device.memory,
+            outside_use=device.outside_use,
+            job=view.device_jobs.get(device.id),
+        )
+        for device in node.devices
+    ]
+    return NodeOut(
+        name=node.name,
+        executor=node.executor,
+        state=node.state,
+        capacity=dict(node.capacity),
+        reserved=dict(node.reserved),
+        free=_free(view.free, node.capacity),
+        devices=devices,
+        jobs=list(view.jobs),
+        storage=view.storage,
+    )
+
+
+def _free(free: Resources, capacity: Resources) -> dict[str, float]:
+    """Every resource of the node by name, also those of which nothing is left."""
+    return {name: max(0.0, round(free[name], 6)) for name in capacity}
+
+
+def policy_out(view: PolicyView) -> PolicyOut:
+    fault = {**view.fault, "at": _iso(view.fault.get("at"))} if view.fault else None
+    choice = view.choice
+    return PolicyOut(
+        preset=choice.preset,
+        stages=dict(choice.stages),
+        params=dict(choice.params),
+        available=view.available,
+        fault=fault,
+    )
+
+
+def user_out(user: UserRow) -> UserOut:
+    return UserOut(name=user.name, role=user.role, uid=user.uid, gid=user.gid, max_priority=user.max_priority)
+
+
+def _iso(at: float | None) -> str | None:
+    return None if at is None else iso(at)
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return value if isfinite(value) else None

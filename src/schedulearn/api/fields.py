@@ -1,0 +1,181 @@
+"""How single fields of a body are read: humane forms in, plain values out, errors that say what is allowed."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from math import isfinite
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from schedulearn.domain.errors import InvalidSpec
+from schedulearn.domain.units import DURATIONS_ALLOWED, format_duration, parse_duration, parse_range, parse_size, short
+
+MAX_ID = 2**53  # the largest integer that every JSON reader keeps exact
+_MAX_DEPTH = 20
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_YEAR = 365 * 86400.0
+T = TypeVar("T")
+
+
+def invalid(problem: str, allowed: str = "", field: str = "") -> PydanticCustomError:
+    """An error that a validator may raise; `field` is a field below the one that is being read."""
+    return PydanticCustomError("invalid", "{problem}", {"problem": problem, "allowed": allowed, "field": field})
+
+
+def plainly(parse: Callable[[Any], T]) -> Callable[[Any], T]:
+    """`parse` with the domain's error turned into one that pydantic collects."""
+
+    def validator(value: Any) -> T:
+        try:
+            return parse(value)
+        except InvalidSpec as error:
+            raise invalid(error.problem, error.allowed) from None
+
+    return validator
+
+
+class Strict(BaseModel):
+    """A body: unknown fields are errors that name the nearest known one, and no text or number is out of bounds."""
+
+    model_config = ConfigDict(extra="forbid")
+    takes_nan: ClassVar[bool] = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_all(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            for name in data:
+                if name not in cls.model_fields:
+                    raise _unknown(str(name), list(cls.model_fields))
+        _check_values(data, cls.takes_nan)
+        return data
+
+
+def _unknown(name: str, known: list[str]) -> PydanticCustomError:
+    near = get_close_matches(name, known, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return invalid(f"there is no such field{hint}", near[0] if near else ", ".join(known), field=short(name, 100)[1:-1])
+
+
+def _check_values(data: Any, takes_nan: bool) -> None:
+    """What no field may hold: it could not be stored, or could not be shown."""
+    level, depth = [data], 0
+    while level:
+        if depth > _MAX_DEPTH:
+            raise invalid("it is nested too deeply", f"at most {_MAX_DEPTH} levels")
+        below: list[Any] = []
+        for value in level:
+            _check_value(value, takes_nan)
+            if isinstance(value, dict):
+                below += [*value, *value.values()]
+            elif isinstance(value, list):
+                below += value
+        level, depth = below, depth + 1
+
+
+def _check_value(value: Any, takes_nan: bool) -> None:
+    if isinstance(value, str) and ("\0" in value or any("\ud800" <= c <= "\udfff" for c in value)):
+        raise invalid("a text has a character that cannot be kept", "text without NUL characters and lone surrogates")
+    if isinstance(value, int) and abs(value) > 2**63 - 1:
+        raise invalid("a number is too large", "numbers of at most 63 bits")
+    if isinstance(value, float) and not takes_nan and not isfinite(value):
+        raise invalid("a number is not finite", "finite numbers")
+
+
+def one_line(text: str) -> str:
+    if _CONTROL.search(text):
+        raise invalid("it has control characters", "one line of visible characters")
+    return text
+
+
+def bounded(low: float, high: float, unit: str = "") -> Callable[[float], float]:
+    def check(value: float) -> float:
+        if not low <= value <= high:
+            raise invalid(f"{value:g} is out of bounds", f"{low:g}..{high:g}{unit}")
+        return value
+
+    return check
+
+
+def _bounded_duration(low: float, high: float) -> Callable[[float], float]:
+    def check(value: float) -> float:
+        if not low <= value <= high:
+            allowed = f"{format_duration(low)} to {format_duration(high)}"
+            raise invalid(f"{format_duration(min(value, 1e12))} is out of bounds", allowed)
+        return value
+
+    return check
+
+
+def _deadline(value: Any) -> float | datetime:
+    """Seconds from now, or a date with its zone."""
+    if isinstance(value, str):
+        try:
+            date = datetime.fromisoformat(value.strip())
+        except ValueError:
+            pass
+        else:
+            return date if date.tzinfo else date.replace(tzinfo=UTC)
+    try:
+        seconds = parse_duration(value, "deadline")
+    except InvalidSpec:
+        allowed = f"{DURATIONS_ALLOWED} from now; or a date such as 2030-01-31T18:00:00Z"
+        raise invalid(f"{short(value)} is neither a duration nor a date", allowed) from None
+    return _bounded_duration(1, 100 * _YEAR)(seconds)
+
+
+def _range_json(number: str, example: str) -> WithJsonSchema:
+    text = {"type": "string", "maxLength": 60, "description": f"a number, or a range such as {example}"}
+    return WithJsonSchema({"anyOf": [{"type": number, "minimum": 0}, text]})
+
+
+def _humane_json(example: str) -> WithJsonSchema:
+    text = {"type": "string", "maxLength": 60, "description": f"such as {example}"}
+    return WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, text]})
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(plainly(lambda value: parse_duration(value, ""))),
+    AfterValidator(_bounded_duration(1, 10 * _YEAR)),
+    _humane_json("30s, 90m, 6h or 1h30m"),
+]
+Grace = Annotated[
+    float,
+    BeforeValidator(plainly(lambda value: parse_duration(value, ""))),
+    AfterValidator(_bounded_duration(0, 86400)),
+    _humane_json("30s or 5m"),
+]
+Size = Annotated[
+    int,
+    BeforeValidator(plainly(lambda value: parse_size(value, ""))),
+    AfterValidator(bounded(1e6, 1e15, " bytes")),
+    _humane_json("512MB, 4GB or 1.5GiB"),
+]
+Deadline = Annotated[float | datetime, BeforeValidator(_deadline), _humane_json("6h, or 2030-01-31T18:00:00Z")]
+CpuRange = Annotated[
+    tuple[float, float],
+    BeforeValidator(plainly(lambda value: parse_range(value, ""))),
+    AfterValidator(lambda pair: (bounded(0.01, 10_000)(pair[0]), bounded(0.01, 10_000)(pair[1]))),
+    _range_json("number", "0.5..4"),
+]
+Priority = Annotated[int, Field(strict=True, ge=0, le=100)]
+Line = Annotated[str, Field(max_length=200, min_length=1), AfterValidator(one_line)]
+
+
+def deadline_at(value: float | datetime | None, now: float) -> float | None:
+    """As seconds since the epoch; InvalidSpec if it has passed."""
+    if value is None:
+        return None
+    if isinstance(value, float | int):
+        return now + value
+    try:
+        at = value.timestamp()
+    except (OverflowError, ValueError):
+        at = 0.0
+    if not now < at <= now + 100 * _YEAR:
+        raise InvalidSpec("deadline", f"{value.isoformat()} has passed or is too far away", "a date in the future")
+    return at

@@ -1,0 +1,66 @@
+"""Bounds on what a client may send: how much, and how slowly."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from schedulearn.api.problems import http_problem
+from schedulearn.domain.units import format_size
+
+MAX_BODY = 1_000_000  # bytes of any body but a snapshot
+
+
+class BodyLimits:
+    """Refuses bodies that are too large (413) or that do not arrive (408)."""
+
+    def __init__(
+        self, app: ASGIApp, snapshot_limit: Callable[[], int], idle: float = 30.0, total: float = 60.0
+    ) -> None:
+        """A body may pause for `idle` seconds, and take `total` in all (a snapshot an hour)."""
+        self._app, self._snapshot_limit = app, snapshot_limit
+        self._idle, self._total = idle, total
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_snapshot = scope["method"] == "PUT" and "/snapshots/" in scope["path"]
+        limit = self._snapshot_limit() if is_snapshot else MAX_BODY
+        if _announced(scope) > limit:
+            await http_problem(413, _too_large(limit))(scope, receive, send)
+            return
+        deadline = time.monotonic() + (3600.0 if is_snapshot else self._total)
+        await self._app(scope, self._bounded(receive, limit, deadline), send)
+
+    def _bounded(self, receive: Receive, limit: int, deadline: float) -> Receive:
+        seen, complete = 0, False
+
+        async def bounded() -> Message:
+            nonlocal seen, complete
+            if complete:  # what comes now is only the end of the connection, however long that takes
+                return await receive()
+            try:
+                message = await asyncio.wait_for(receive(), min(self._idle, deadline - time.monotonic()))
+            except TimeoutError:
+                raise HTTPException(408, "the body of the request did not arrive in time") from None
+            seen += len(message.get("body", b""))
+            complete = not message.get("more_body", False)
+            if seen > limit:
+                raise HTTPException(413, _too_large(limit))
+            return message
+
+        return bounded
+
+
+def _announced(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit():
+            return int(value[:18])
+    return 0
+
+
+def _too_large(limit: int) -> str:
+    return f"the body is too large; at most {format_size(limit)} are taken"

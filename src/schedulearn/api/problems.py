@@ -1,0 +1,175 @@
+"""Errors as RFC 9457 problem details, made in one place for all routes."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from schedulearn.domain.errors import (
+    Conflict,
+    ImpossibleRequest,
+    InvalidSpec,
+    NotAllowed,
+    NotFound,
+    SchedulearnError,
+    StoreError,
+)
+from schedulearn.domain.units import short
+from schedulearn.service.auth import NotAuthenticated
+from schedulearn.service.snapshots import TooLarge
+
+log = logging.getLogger(__name__)
+MEDIA_TYPE = "application/problem+json"
+_MOST_ERRORS = 20
+
+# The first that matches counts, so the more special come first.
+_KINDS: tuple[tuple[type[SchedulearnError], int, str, str], ...] = (
+    (ImpossibleRequest, 422, "impossible-request", "No node could ever run this"),
+    (InvalidSpec, 422, "invalid-input", "The input is not valid"),
+    (NotAuthenticated, 401, "not-authenticated", "A token is needed"),
+    (NotAllowed, 403, "not-allowed", "You may not do this"),
+    (NotFound, 404, "not-found", "There is no such thing"),
+    (Conflict, 409, "conflict", "Not possible now"),
+    (TooLarge, 413, "too-large", "Too large"),
+    (StoreError, 503, "store", "The database cannot be used"),
+    (SchedulearnError, 500, "error", "Something went wrong"),
+)
+
+
+class Fault(BaseModel):
+    field: str  # its dotted path; "": the body as a whole
+    problem: str
+    allowed: str
+
+
+class Problem(BaseModel):
+    """An error, as RFC 9457 has it. The last three say more where the input was wrong."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+    allowed: str | None = None
+    errors: list[Fault] | None = None
+
+
+def _schema() -> dict[str, Any]:
+    schema = Problem.model_json_schema()
+    # The description of an API keeps no definitions inside of a schema.
+    schema["properties"]["errors"] = {"type": "array", "items": Fault.model_json_schema()}
+    schema.pop("$defs")
+    return schema
+
+
+# For the published description: every error of every route has this form.
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "What is wrong, and what would be right", "content": {MEDIA_TYPE: {"schema": _schema()}}}
+}
+
+
+def problem(status: int, kind: str, title: str, detail: str, more: Mapping[str, Any] | None = None) -> JSONResponse:
+    body = {"type": f"urn:schedulearn:problem:{kind}", "title": title, "status": status, "detail": detail}
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse({**body, **(more or {})}, status, headers, MEDIA_TYPE)
+
+
+def http_problem(status: int, detail: str = "") -> JSONResponse:
+    title = HTTPStatus(status).phrase
+    return problem(status, title.lower().replace(" ", "-"), title, detail or title)
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(SchedulearnError, _ours)
+    app.add_exception_handler(RequestValidationError, _validation)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _gone)
+    app.add_exception_handler(Exception, _bug)
+
+
+def _ours(_: Request, error: Exception) -> JSONResponse:
+    status, kind, title = next((s, k, t) for cls, s, k, t in _KINDS if isinstance(error, cls))
+    if isinstance(error, InvalidSpec):
+        return _invalid(kind, title, [{"field": error.field, "problem": error.problem, "allowed": error.allowed}])
+    if status >= 500:
+        log.error("a request failed: %s", error, exc_info=error)
+    return problem(status, kind, title, str(error))
+
+
+def _validation(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    return _invalid("invalid-input", "The input is not valid", _faults(error.errors()))
+
+
+def _invalid(kind: str, title: str, errors: list[dict[str, str]]) -> JSONResponse:
+    first = errors[0]
+    where = f"{first['field']}: " if first["field"] else ""
+    allowed = f" (allowed: {first['allowed']})" if first["allowed"] else ""
+    detail = where + first["problem"] + allowed
+    return problem(422, kind, title, detail, {"field": first["field"], "allowed": first["allowed"], "errors": errors})
+
+
+def _http(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    response = http_problem(error.status_code, str(error.detail))
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _gone(_: Request, __: Exception) -> JSONResponse:
+    """The client went away in the middle of its body: nobody reads this."""
+    return http_problem(400, "the request ended before its body did")
+
+
+def _bug(_: Request, __: Exception) -> JSONResponse:
+    # Starlette raises it again after the answer, so that the server logs it with its traceback.
+    return http_problem(500, "an error of the service itself; its log says more")
+
+
+# --- pydantic's errors in our words
+
+
+def _faults(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    faults: dict[tuple[str, str], dict[str, str]] = {}  # the parts of a union often say the same
+    for error in errors:
+        fault = _fault(error)
+        faults.setdefault((fault["field"], fault["problem"]), fault)
+        if len(faults) == _MOST_ERRORS:
+            break
+    return list(faults.values())
+
+
+def _fault(error: Mapping[str, Any]) -> dict[str, str]:
+    context = error.get("ctx") or {}
+    place = [str(part) for part in error["loc"] if part not in ("body", "query", "path")]
+    if error["type"] == "json_invalid" or (not place and isinstance(error.get("input"), bytes)):
+        allowed = "a JSON object, sent as Content-Type: application/json"
+        return {"field": "", "problem": "the body is not JSON", "allowed": allowed}
+    if error["type"] == "invalid":
+        field = ".".join([*place, *([context["field"]] if context["field"] else [])])
+        return {"field": field, "problem": context["problem"], "allowed": context["allowed"]}
+    value = "" if error["type"] == "missing" else f"{short(error.get('input'))}: "
+    message = error["msg"].removeprefix("Value error, ")
+    return {"field": ".".join(place), "problem": f"{value}{message}", "allowed": _allowed(context)}
+
+
+def _allowed(context: Mapping[str, Any]) -> str:
+    if "expected" in context:
+        return str(context["expected"])
+    words = {
+        "ge": "at least {}",
+        "gt": "more than {}",
+        "le": "at most {}",
+        "lt": "less than {}",
+        "max_length": "at most {} long",
+        "min_length": "at least {} long",
+        "pattern": "like {}",
+    }
+    return ", ".join(text.format(context[name]) for name, text in words.items() if name in context)

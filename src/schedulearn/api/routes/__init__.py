@@ -1,0 +1,1 @@
+"""One file for each topic. Every route calls one method of the gateway."""

@@ -1,0 +1,30 @@
+"""The scheduling policy: which one is in force, which there are, and another one without a restart."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from schedulearn.api.convert import policy_out
+from schedulearn.api.deps import Gate, Person
+from schedulearn.api.fields import Line, Strict
+from schedulearn.api.schemas import PolicyOut
+
+router = APIRouter(tags=["policy"])
+
+
+class PolicyIn(Strict):
+    preset: Line
+    stages: dict[Line, Line] = Field({}, max_length=20)
+    params: dict[Line, Any] = Field({}, max_length=100)
+
+
+@router.get("/policy")
+def policy(gateway: Gate) -> PolicyOut:
+    return policy_out(gateway.policy())
+
+
+@router.put("/policy")
+def set_policy(wanted: PolicyIn, caller: Person, gateway: Gate) -> PolicyOut:
+    """The scheduler takes it up at its next decision; nothing that runs is disturbed by that alone."""
+    return policy_out(gateway.set_policy(caller, wanted.preset, wanted.stages, wanted.params))

@@ -1,0 +1,58 @@
+"""Figures for Prometheus, at the root path /metrics."""
+
+from collections.abc import Iterator
+
+from fastapi import APIRouter, Response
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from schedulearn.api.deps import Gate
+from schedulearn.domain.states import JobState
+from schedulearn.service.views import Counts
+
+router = APIRouter(tags=["service"])
+
+
+@router.get("/metrics", response_class=Response)
+def metrics(gateway: Gate) -> Response:
+    """Jobs by state, what nodes have and have free, how far the history is, and how fresh the scheduler."""
+    registry = CollectorRegistry()
+    registry.register(_Figures(gateway.counts()))
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+
+class _Figures(Collector):
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        counts, health = self._counts, self._counts.health
+        jobs = GaugeMetricFamily("schedulearn_jobs", "Jobs by state.", labels=["state"])
+        for state in JobState:
+            jobs.add_metric([state], counts.jobs.get(state, 0))
+        yield jobs
+        yield from self._nodes()
+        yield CounterMetricFamily("schedulearn_events", "Events in the history so far.", counts.last_event)
+        yield GaugeMetricFamily("schedulearn_scheduler_up", "1 if a scheduler runs.", int(health.scheduler_runs))
+        if health.scheduler_age is not None:
+            about = "Seconds since the scheduler's last sign of life."
+            yield GaugeMetricFamily("schedulearn_scheduler_heartbeat_age_seconds", about, health.scheduler_age)
+
+    def _nodes(self) -> Iterator[Metric]:
+        labels = ["node", "resource"]
+        capacity = GaugeMetricFamily("schedulearn_node_capacity", "What the node has.", labels=labels)
+        free = GaugeMetricFamily("schedulearn_node_free", "What may still be leased on the node.", labels=labels)
+        up = GaugeMetricFamily(
+            "schedulearn_node_state", "1 for the state that the node is in.", labels=["node", "state"]
+        )
+        running = GaugeMetricFamily("schedulearn_node_jobs", "Jobs with workers on the node.", labels=["node"])
+        for view in self._counts.nodes:
+            name = view.node.name
+            for resource, amount in view.node.capacity.items():
+                capacity.add_metric([name, resource], amount)
+                free.add_metric([name, resource], max(0.0, view.free[resource]))
+            up.add_metric([name, view.node.state], 1)
+            running.add_metric([name], len(view.jobs))
+        yield from (capacity, free, up, running)

@@ -1,0 +1,43 @@
+"""What a job says of its own progress. Its own token is good for this alone."""
+
+from typing import Annotated, ClassVar
+
+from fastapi import APIRouter, Path
+from pydantic import Field
+
+from schedulearn.api.deps import AnyCaller, Gate
+from schedulearn.api.fields import MAX_ID, Line, Strict
+from schedulearn.api.schemas import Accepted
+from schedulearn.domain.ids import AttemptId, WorkerId
+from schedulearn.service.views import Point
+
+router = APIRouter(tags=["jobs"])
+_ATTEMPT = r"^[0-9]{1,15}\.[0-9]{1,9}$"
+_WORKER = r"^[0-9]{1,15}\.[0-9]{1,9}\.[0-9]{1,9}$"
+
+
+class ReportPoint(Strict):
+    takes_nan: ClassVar[bool] = True  # a loss that has become nan is just what its owner must see
+
+    seq: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
+    at: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
+    step: Annotated[int, Field(strict=True, ge=0, le=MAX_ID)]
+    values: Annotated[dict[Line, float], Field(max_length=100)]
+
+
+class Report(Strict):
+    takes_nan: ClassVar[bool] = True
+
+    worker: Annotated[str, Field(pattern=_WORKER)]
+    points: Annotated[list[ReportPoint], Field(max_length=10_000)]
+
+    def flat(self) -> list[Point]:
+        return [Point(p.seq, p.at, p.step, name, value) for p in self.points for name, value in p.values.items()]
+
+
+@router.post("/attempts/{attempt}/reports")
+def report(
+    attempt: Annotated[str, Path(pattern=_ATTEMPT)], report: Report, caller: AnyCaller, gateway: Gate
+) -> Accepted:
+    worker = WorkerId.parse(report.worker)
+    return Accepted(accepted=gateway.report(caller, AttemptId.parse(attempt), worker, report.flat()))

@@ -1,0 +1,101 @@
+"""Users and their tokens."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path
+from pydantic import Field
+
+from schedulearn.api.convert import user_out
+from schedulearn.api.deps import Gate, Name, Person
+from schedulearn.api.fields import MAX_ID, Line, Priority, Strict
+from schedulearn.api.schemas import NewTokenOut, TokenOut, TokenPage, UserOut, UserPage
+from schedulearn.api.spec import iso
+from schedulearn.service.views import UserChanges
+
+router = APIRouter(tags=["users"])
+Role = Literal["admin", "user"]
+Id = Annotated[int, Field(strict=True, ge=0, le=2**32 - 2)]
+UserName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}$")]
+
+
+class UserIn(Strict):
+    name: UserName
+    role: Role = "user"
+    uid: Id | None = None
+    gid: Id | None = None
+    max_priority: Priority | None = None
+
+
+class UserUpdate(Strict):
+    """Fields that are left out stay as they are."""
+
+    role: Role = "user"
+    uid: Id | None = None
+    gid: Id | None = None
+    max_priority: Priority | None = None
+
+    def changes(self) -> UserChanges:
+        changes: UserChanges = {}
+        if "role" in self.model_fields_set:
+            changes["role"] = self.role
+        if "uid" in self.model_fields_set:
+            changes["uid"] = self.uid
+        if "gid" in self.model_fields_set:
+            changes["gid"] = self.gid
+        if "max_priority" in self.model_fields_set:
+            changes["max_priority"] = self.max_priority
+        return changes
+
+
+class TokenIn(Strict):
+    label: Line = "token"
+    user: UserName | None = Field(None, description="for somebody else: administrators only")
+
+
+@router.get("/whoami")
+def whoami(caller: Person, gateway: Gate) -> UserOut:
+    return user_out(gateway.people.whoami(caller))
+
+
+@router.get("/users")
+def users(caller: Person, gateway: Gate) -> UserPage:
+    return UserPage(users=[user_out(user) for user in gateway.people.users(caller)])
+
+
+@router.post("/users", status_code=201)
+def add_user(user: UserIn, caller: Person, gateway: Gate) -> UserOut:
+    return user_out(
+        gateway.people.add_user(caller, user.name, user.role, user.uid, user.gid, user.max_priority),
+    )
+
+
+@router.patch("/users/{name}")
+def update_user(name: Name, update: UserUpdate, caller: Person, gateway: Gate) -> UserOut:
+    return user_out(gateway.people.update_user(caller, name, **update.changes()))
+
+
+@router.delete("/users/{name}", status_code=204)
+def remove_user(name: Name, caller: Person, gateway: Gate) -> None:
+    """With all their tokens. Their finished jobs stay."""
+    gateway.people.remove_user(caller, name)
+
+
+@router.get("/tokens")
+def tokens(caller: Person, gateway: Gate) -> TokenPage:
+    """The caller's own; an administrator sees everybody's."""
+    rows = gateway.people.tokens(caller)
+    return TokenPage(
+        tokens=[TokenOut(id=row.id, user=row.user, label=row.label, created_at=iso(row.created_at)) for row in rows]
+    )
+
+
+@router.post("/tokens", status_code=201)
+def add_token(token: TokenIn, caller: Person, gateway: Gate) -> NewTokenOut:
+    """The token is shown this once: only its hash is kept."""
+    made = gateway.people.add_token(caller, token.user, token.label)
+    return NewTokenOut(id=made.id, token=made.token, user=made.user, label=made.label)
+
+
+@router.delete("/tokens/{token}", status_code=204)
+def revoke_token(token: Annotated[int, Path(ge=1, le=MAX_ID)], caller: Person, gateway: Gate) -> None:
+    gateway.people.revoke_token(caller, token)

@@ -1,0 +1,207 @@
+"""What the API answers, version 1. Times are ISO 8601 in UTC, durations seconds, sizes bytes."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from schedulearn.domain.states import JobState
+
+
+class PlacementOut(BaseModel):
+    worker: str
+    node: str
+    devices: list[str]
+
+
+class ExitOut(BaseModel):
+    code: int | None
+    signal: int | None
+    ending: str
+    text: str  # for a person
+
+
+class ProgressOut(BaseModel):
+    step: int
+    steps: int | None  # in all, if known
+    metric: str
+    value: float | None  # null: the last value was not a number
+    spark: list[float | None]
+    updated_at: str
+    eta_seconds: float | None
+
+
+class JobOut(BaseModel):
+    id: int
+    name: str
+    user: str
+    state: JobState
+    reason: str
+    priority: int
+    deadline: str | None
+    time_limit: float | None
+    attempt: int  # 0: never started
+    workers: int  # now
+    placement: list[PlacementOut]
+    submitted_at: str
+    started_at: str | None
+    finished_at: str | None
+    queued_at: str
+    run_seconds: float
+    wait_seconds: float  # before its first start
+    restarts: int
+    preemptions: int
+    migrations: int
+    resizes: int
+    exit: ExitOut | None
+    progress: ProgressOut | None
+    spec: dict[str, Any]  # as its user may write it
+
+
+class JobPage(BaseModel):
+    jobs: list[JobOut]
+    total: int  # of all that match
+
+
+class DryRun(BaseModel):
+    valid: Literal[True] = True
+    spec: dict[str, Any]  # with every default filled in
+
+
+class SeriesOut(BaseModel):
+    name: str
+    count: int
+    last: float | None
+    min: float | None
+    max: float | None
+    points: list[tuple[int, float | None, str]]  # step, value, time; thinned
+
+
+class MetricsOut(BaseModel):
+    series: list[SeriesOut]
+
+
+class EventOut(BaseModel):
+    serial: int
+    at: str
+    kind: str
+    cause: str
+    job: int | None
+    attempt: int | None
+    node: str | None
+    state: JobState | None
+    data: dict[str, Any]
+
+
+class EventPage(BaseModel):
+    events: list[EventOut]
+
+
+class EstimateOut(BaseModel):
+    start_seconds: float | None
+    low: float | None
+    high: float | None
+
+
+class ExplanationOut(BaseModel):
+    job: int
+    state: JobState
+    text: str
+    position: int | None
+    estimate: EstimateOut | None
+    stage: str | None
+
+
+class WorkerOut(BaseModel):
+    worker: str
+    node: str
+    devices: list[str]
+    started_at: str | None
+    ended_at: str | None
+    exit: ExitOut | None
+
+
+class AttemptOut(BaseModel):
+    attempt: str
+    created_at: str
+    ended_at: str | None
+    stop: str | None
+    workers: list[WorkerOut]
+
+
+class AttemptPage(BaseModel):
+    attempts: list[AttemptOut]
+
+
+class DeviceOut(BaseModel):
+    id: str
+    kind: str
+    model: str
+    memory: int
+    outside_use: str  # "": nobody outside uses it
+    job: int | None
+
+
+class NodeOut(BaseModel):
+    name: str
+    executor: str
+    state: str
+    capacity: dict[str, float]
+    reserved: dict[str, float]
+    free: dict[str, float]
+    devices: list[DeviceOut]
+    jobs: list[int]
+    storage: dict[str, Any] | None
+
+
+class NodePage(BaseModel):
+    nodes: list[NodeOut]
+
+
+class PolicyOut(BaseModel):
+    preset: str
+    stages: dict[str, str]
+    params: dict[str, Any]
+    available: dict[str, Any]
+    fault: dict[str, Any] | None
+
+
+class UserOut(BaseModel):
+    name: str
+    role: str
+    uid: int | None
+    gid: int | None
+    max_priority: int | None
+
+
+class UserPage(BaseModel):
+    users: list[UserOut]
+
+
+class TokenOut(BaseModel):
+    id: int
+    user: str
+    label: str
+    created_at: str
+
+
+class TokenPage(BaseModel):
+    tokens: list[TokenOut]
+
+
+class NewTokenOut(BaseModel):
+    id: int
+    token: str  # shown this once
+    user: str
+    label: str
+
+
+class Accepted(BaseModel):
+    accepted: int
+
+
+class HealthOut(BaseModel):
+    status: Literal["ok"] = "ok"
+    version: str
+    roles: list[str]
+    scheduler: Literal["running", "absent"]
+    time: str

@@ -1,0 +1,351 @@
+"""The job spec as users write it: parsed humanely, checked strictly, and written back the same way."""
+
+import shlex
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+
+from schedulearn.api.fields import (
+    MAX_ID,
+    CpuRange,
+    Deadline,
+    Duration,
+    Grace,
+    Line,
+    Priority,
+    Size,
+    Strict,
+    deadline_at,
+    invalid,
+    one_line,
+    plainly,
+)
+from schedulearn.api.pattern import MAX_LENGTH, check_pattern
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.spec import JobSpec, Launcher, Metric, Preemptible, Target, WorkerResources, Workers
+from schedulearn.domain.units import parse_range, short
+
+MAX_WORKERS = 10_000
+_MAX_COMMAND = 100_000  # characters; the kernel takes no more than 128 KiB in one argument
+_INTERPRETERS = ("python", "bash", "sh", "env", "torchrun", "accelerate", "uv", "nohup", "time")
+
+
+# --- fields of the spec with forms of their own
+
+
+def _command(value: Any) -> Any:
+    if isinstance(value, str) and value.strip():
+        pieces = [value]
+    elif isinstance(value, list) and value and all(isinstance(v, str) for v in value) and value[0].strip():
+        pieces = value
+    else:
+        raise invalid(f"{short(value)} is not a command", "a text that is not empty, or a list of texts")
+    if sum(map(len, pieces)) > _MAX_COMMAND:
+        raise invalid("it is too long", f"at most {_MAX_COMMAND} characters")
+    return value if isinstance(value, str) else tuple(value)
+
+
+def _workers(value: Any) -> Any:
+    """`2` and `1..4` as {min, want, max}."""
+    if isinstance(value, dict):
+        return value
+    low, high = parse_range(value, "workers")
+    if low != int(low) or high != int(high):
+        raise invalid(f"{short(value)} is not a number of workers", "whole numbers")
+    return {"min": int(low), "max": int(high)}
+
+
+def _env(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise invalid("it is not a map", "names with their values")
+    return {name: _env_value(name, text) for name, text in value.items()}
+
+
+def _env_value(name: Any, value: Any) -> str:
+    if not isinstance(name, str) or not name or "=" in name or len(name) > 200:
+        raise invalid(f"{short(name)} is not a name", "names of at most 200 characters without =")
+    if value is None:
+        problem = (
+            f"{short(name)} is null: the command line fills that in from its own environment; here it needs a value"
+        )
+        raise invalid(problem, "a text", field=short(name)[1:-1])
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise invalid(f"{short(name)} is not a text", "a text; put it in quotes", field=short(name)[1:-1])
+    if len(text := str(value)) > _MAX_COMMAND:
+        raise invalid(f"{short(name)} is too long", f"at most {_MAX_COMMAND} characters", field=short(name)[1:-1])
+    return text
+
+
+def _preemptible(value: Any) -> Any:
+    known = {"auto": Preemptible.AUTO, "true": Preemptible.YES, "false": Preemptible.NO}
+    key = str(value).lower() if isinstance(value, str | bool) else ""
+    if key not in known:
+        raise invalid(f"{short(value)} is not known", "auto, true or false")
+    return known[key]
+
+
+def _target(value: Any) -> Any:
+    """{loss: 0.05, then: stop}: the metric's own name is the key."""
+    if value is None:
+        return None
+    allowed = "the metric's name with a number, and then: yield or stop; such as {loss: 0.05, then: stop}"
+    if not isinstance(value, dict):
+        raise invalid(f"{short(value)} is not a target", allowed)
+    then = value.get("then", "yield")
+    names = [name for name in value if name != "then"]
+    if then not in ("yield", "stop") or len(names) != 1:
+        raise invalid(f"{short(value)} is not a target", allowed)
+    number = value[names[0]]
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise invalid(f"{short(number)} is not a number", allowed)
+    return (str(names[0]), float(number), then)
+
+
+def _dependencies(value: list[int]) -> list[int]:
+    return list(dict.fromkeys(value))
+
+
+Text = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(one_line)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Positive = Annotated[int, Field(strict=True, ge=1, le=10**12)]
+Command = Annotated[
+    str | tuple[str, ...],
+    BeforeValidator(_command),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            ]
+        }
+    ),
+]
+Env = Annotated[
+    dict[str, str],
+    Field(max_length=1000),
+    BeforeValidator(_env),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": ["string", "number"]}}),
+]
+TargetField = Annotated[
+    tuple[str, float, Literal["yield", "stop"]] | None,
+    BeforeValidator(_target),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "object", "properties": {"then": {"enum": ["yield", "stop"]}}}, {"type": "null"}],
+            "examples": [{"loss": 0.05, "then": "stop"}],
+        }
+    ),
+]
+PreemptibleField = Annotated[
+    Preemptible, BeforeValidator(_preemptible), WithJsonSchema({"enum": ["auto", "true", "false", True, False]})
+]
+Dependencies = Annotated[list[Annotated[int, Field(strict=True, ge=1, le=MAX_ID)]], AfterValidator(_dependencies)]
+WorkerCount = Annotated[int, Field(strict=True, ge=1, le=MAX_WORKERS)]
+
+
+class WorkersIn(Strict):
+    min: WorkerCount = 1
+    want: WorkerCount | None = None
+    max: WorkerCount | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        workers = self.to_domain()
+        if not workers.min <= workers.want <= workers.max:
+            raise invalid("the numbers are not in order", "min ≤ want ≤ max")
+        return self
+
+    def to_domain(self) -> Workers:
+        want = self.min if self.want is None else self.want
+        return Workers(self.min, want, max(want, self.min) if self.max is None else self.max)
+
+
+class ResourcesIn(Strict):
+    """What each worker needs."""
+
+    gpus: Annotated[int, Field(strict=True, ge=0, le=1024)] = 0
+    gpu_type: Annotated[str, Field(min_length=1, max_length=100), AfterValidator(one_line)] | None = None
+    cpus: CpuRange = (1.0, 1.0)
+    memory: Size | None = None
+    shm: Size | None = None
+
+    @model_validator(mode="after")
+    def _type_needs_gpus(self) -> Self:
+        if self.gpu_type and not self.gpus:
+            raise invalid("a GPU type is given, but no GPUs are asked for", "gpus of at least 1", field="gpu_type")
+        return self
+
+    def to_domain(self) -> WorkerResources:
+        low, high = self.cpus
+        return WorkerResources(self.gpus, self.gpu_type, low, high, self.memory, self.shm)
+
+
+class MetricIn(Strict):
+    """The number that tells how well the training goes."""
+
+    name: Line = "loss"
+    goal: Literal["min", "max"] = "min"
+    pattern: (
+        Annotated[str, AfterValidator(check_pattern), Field(json_schema_extra={"maxLength": MAX_LENGTH})] | None
+    ) = None
+
+
+class JobIn(Strict):
+    """A job, as its user writes it. Everything but `command` (or `image`) has a default."""
+
+    name: Line | None = Field(None, description="by default made from the command")
+    command: Command | None = Field(None, description="a text is run by the shell, a list as it is")
+    image: Text | None = Field(None, description="container image")
+    setup: list[Text] = Field([], max_length=100)
+    workdir: Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(one_line)] = Field(
+        ".", description="where it was submitted from; the snapshot is what runs"
+    )
+    snapshot: Sha256 | None = Field(None, description="SHA-256 of the uploaded archive of the working folder")
+    mounts: list[Text] = Field([], max_length=100)
+    env: Env = Field({})
+    launcher: Launcher = Launcher.COMMAND
+    workers: Annotated[
+        WorkersIn,
+        BeforeValidator(plainly(_workers)),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS},
+                    {"type": "string", "description": "a range such as 1..4"},
+                    {
+                        "type": "object",
+                        "properties": {n: {"type": "integer", "minimum": 1} for n in ("min", "want", "max")},
+                        "additionalProperties": False,
+                    },
+                ]
+            }
+        ),
+    ] = WorkersIn()
+    resources: ResourcesIn = Field(ResourcesIn(), description="for each worker")
+    steps: Positive | None = Field(None, description="how many there are in all, if known")
+    batch_sizes: list[Positive] = Field([], max_length=100)
+    priority: Priority | None = Field(None, description="0..100, higher first; 50 by default")
+    deadline: Deadline | None = None
+    time_limit: Duration | None = Field(None, description="of running, over all attempts")
+    max_restarts: Annotated[int, Field(strict=True, ge=0, le=1000)] = 3
+    grace: Grace = 30.0
+    preemptible: PreemptibleField = Preemptible.AUTO
+    depends_on: Dependencies = Field([], max_length=1000)
+    metric: MetricIn = MetricIn()
+    target: TargetField = None
+    notify: list[Text] = Field([], max_length=20)
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> Self:
+        if self.command is None and self.image is None:
+            raise invalid("a job needs a command", "a text that is not empty, or a list of texts", field="command")
+        if self.target and self.target[0] != self.metric.name:
+            problem = f"{short(self.target[0])} is not the job's metric"
+            raise invalid(problem, f"{self.metric.name} (set by metric.name)", field="target")
+        if self.workdir != "." and self.snapshot is None:
+            problem = "the folder cannot be seen from here: upload a snapshot of it with PUT /api/v1/snapshots/SHA256"
+            raise invalid(problem, "a tar.gz archive, its SHA-256 given as `snapshot`", field="workdir")
+        return self
+
+    def to_domain(self, now: float, max_priority: int = 100) -> JobSpec:
+        """As agreed. A priority that was not asked for is the usual one, or the caller's cap if that is lower."""
+        return JobSpec(
+            name=self.name or default_name(self.command, self.image),
+            command=self.command if self.command is not None else (),
+            image=self.image,
+            setup=tuple(self.setup),
+            workdir=self.workdir,
+            snapshot=self.snapshot,
+            mounts=tuple(self.mounts),
+            env=self.env,
+            launcher=self.launcher,
+            workers=self.workers.to_domain(),
+            resources=self.resources.to_domain(),
+            steps=self.steps,
+            batch_sizes=tuple(self.batch_sizes),
+            priority=min(50, max_priority) if self.priority is None else self.priority,
+            deadline=deadline_at(self.deadline, now),
+            time_limit=self.time_limit,
+            max_restarts=self.max_restarts,
+            grace=self.grace,
+            preemptible=self.preemptible,
+            depends_on=tuple(JobId(i) for i in self.depends_on),
+            metric=Metric(self.metric.name, self.metric.goal, self.metric.pattern),
+            target=Target(self.target[1], self.target[2]) if self.target else None,
+            notify=tuple(self.notify),
+        )
+
+
+def default_name(command: str | tuple[str, ...] | None, image: str | None) -> str:
+    """`train` for `python -u train.py --lr 1`: the first word that is neither an interpreter nor an option."""
+    words = list(command) if isinstance(command, tuple) else _split(command or "")
+    words = [PurePosixPath(word).name for word in words if not word.startswith("-") and "=" not in word]
+    named = [word for word in words if not word.startswith(_INTERPRETERS)]
+    best = next(iter(named or words), "") or PurePosixPath(image or "job").name
+    clean = "".join(c for c in best.removesuffix(".py").removesuffix(".sh") if c.isprintable())
+    return clean[:80].strip() or "job"
+
+
+def _split(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:  # quotes that do not match: the shell will say so
+        return command.split()
+
+
+# --- and back
+
+
+def spec_out(spec: JobSpec, show_env: bool) -> dict[str, Any]:
+    """The spec as its user may write it again, with the values of the environment or with *** for each."""
+    return {
+        "name": spec.name,
+        "command": spec.command if isinstance(spec.command, str) else list(spec.command) or None,
+        "image": spec.image,
+        "setup": list(spec.setup),
+        "workdir": spec.workdir,
+        "snapshot": spec.snapshot,
+        "mounts": list(spec.mounts),
+        "env": dict(spec.env) if show_env else dict.fromkeys(spec.env, "***"),
+        "launcher": spec.launcher.value,
+        "workers": _workers_out(spec.workers),
+        "resources": _resources_out(spec.resources),
+        "steps": spec.steps,
+        "batch_sizes": list(spec.batch_sizes),
+        "priority": spec.priority,
+        "deadline": None if spec.deadline is None else iso(spec.deadline),
+        "time_limit": spec.time_limit,
+        "max_restarts": spec.max_restarts,
+        "grace": spec.grace,
+        "preemptible": {"auto": "auto", "true": True, "false": False}[spec.preemptible.value],
+        "depends_on": list(spec.depends_on),
+        "metric": {"name": spec.metric.name, "goal": spec.metric.goal, "pattern": spec.metric.pattern},
+        "target": {spec.metric.name: spec.target.value, "then": spec.target.then} if spec.target else None,
+        "notify": list(spec.notify),
+    }
+
+
+def iso(at: float) -> str:
+    """A time as the API writes it."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _workers_out(workers: Workers) -> int | str | dict[str, int]:
+    if workers.min == workers.max:
+        return workers.min
+    if workers.want == workers.min:
+        return f"{workers.min}..{workers.max}"
+    return {"min": workers.min, "want": workers.want, "max": workers.max}
+
+
+def _resources_out(resources: WorkerResources) -> dict[str, Any]:
+    low, high = resources.cpus_min, resources.cpus_max
+    return {
+        "gpus": resources.gpus,
+        "gpu_type": resources.gpu_type,
+        "cpus": low if low == high else f"{low!r}..{high!r}",
+        "memory": resources.memory,
+        "shm": resources.shm,
+    }

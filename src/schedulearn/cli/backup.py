@@ -1,0 +1,43 @@
+"""`backup`: the service's data as one file."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schedulearn.cli.common.data import Data, data_folder, server_errors
+from schedulearn.cli.common.out import next_steps, say, say_json
+from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.view.words import size
+
+app = verb_app()
+
+
+@app.command()
+def backup(
+    to: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Where to; by default a file with the date.")
+    ] = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Save the service's data to a file, also while the service runs. The file holds secrets: keep it safe.
+
+    \b
+    Examples:
+      schedulearn backup
+      schedulearn backup /mnt/backups/schedulearn.tar.gz --data /srv/schedulearn
+    """
+    from schedulearn.service import backup as server
+
+    folder = data_folder(data)
+    file = to or Path(f"schedulearn-{time.strftime('%Y-%m-%d-%H%M%S')}.tar.gz")
+    with server_errors():
+        server.backup(folder, file)
+    bytes_ = file.stat().st_size
+    if as_json:
+        say_json({"data": str(folder), "file": str(file), "bytes": bytes_})
+        return
+    say(f"{folder} is saved in {file} ({size(bytes_)}).", "green")
+    next_steps({"bring it back": f"schedulearn restore {file} --data NEW_FOLDER"})

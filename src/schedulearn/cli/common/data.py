@@ -1,0 +1,105 @@
+"""The data folder as seen from outside: who runs the service on it, and how to recognise that process."""
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from schedulearn.cli.common.errors import Failure
+
+ROLES = ("api", "scheduler")
+
+
+def default_data() -> Path:
+    return Path(os.environ.get("SCHEDULEARN_DATA") or Path.home() / ".schedulearn")
+
+
+Data = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="The data folder; usual is $SCHEDULEARN_DATA or ~/.schedulearn."),
+]
+
+
+def data_folder(given: Path | None) -> Path:
+    return (given or default_data()).expanduser().absolute()
+
+
+def service_processes(data: Path) -> dict[int, str]:
+    """The live processes of the service on this folder: pid → what they do. API and scheduler may be two."""
+    found: dict[int, str] = {}
+    service = _read(data / "service.json")
+    if pid := _pid(service):
+        found[pid] = " and ".join(str(role) for role in service.get("roles") or ()) or "service"
+    for role in ROLES:
+        if (pid := _pid(_read(data / f"{role}.lock"))) and pid not in found:
+            found[pid] = role
+    return {pid: role for pid, role in found.items() if is_service(pid)}
+
+
+def is_service(pid: int) -> bool:
+    """Whether this pid is (still) a `schedulearn up`: the number may have gone to another process."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return False
+    return "up" in words and any("schedulearn" in word for word in words)
+
+
+def write_service(data: Path, url: str, roles: list[str]) -> None:
+    """Leave word of this process for `down` and for `up --detach`."""
+    temporary = data / "service.json.tmp"
+    temporary.write_text(json.dumps({"pid": os.getpid(), "url": url, "roles": roles}), "utf-8")
+    temporary.replace(data / "service.json")
+
+
+def forget_service(data: Path) -> None:
+    """Take that word back, unless another process has left its own since."""
+    if _pid(_read(data / "service.json")) == os.getpid():
+        (data / "service.json").unlink(missing_ok=True)
+
+
+def service_url(data: Path, pid: int) -> str | None:
+    """The address at which this process serves the API, once it has said so."""
+    service = _read(data / "service.json")
+    return str(service["url"]) if _pid(service) == pid and service.get("url") else None
+
+
+def holds_role(data: Path, role: str, pid: int) -> bool:
+    return _pid(_read(data / f"{role}.lock")) == pid
+
+
+def _pid(content: dict[str, Any]) -> int:
+    pid = content.get("pid")
+    return pid if isinstance(pid, int) and pid > 0 else 0
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+@contextmanager
+def server_errors() -> Iterator[None]:
+    """Errors of the server's side that were foreseen, in words; any other goes through as it is."""
+    from schedulearn.domain.errors import SchedulearnError
+
+    try:
+        yield
+    except SchedulearnError as error:
+        raise Failure(str(error)) from error
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise Failure(
+                "another program listens on this port already",
+                field="--port",
+                allowed="a port that nobody uses; 0 takes any free one",
+            ) from error
+        raise Failure(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")) from error

@@ -1,0 +1,85 @@
+"""Starting the service in the background, and making sure that it really runs."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from schedulearn.cli.common.data import holds_role, service_url
+from schedulearn.cli.common.errors import Code, Failure
+from schedulearn.cli.common.out import next_steps, say
+
+_PATIENCE = 60.0  # seconds to be healthy
+
+
+def start_detached(data: Path, options: list[str], only: str | None) -> int:
+    """Run `up` again as a child in its own session; return when it is healthy, or say why it is not."""
+    data.mkdir(parents=True, exist_ok=True)
+    log = data / "service.log"
+    # Its first lines hold the administrator's token: nobody else may read it.
+    with open(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as output:
+        output.seek(0, os.SEEK_END)
+        begin = output.tell()
+        child = subprocess.Popen(
+            [sys.executable, "-m", "schedulearn.cli.main", "up", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    url = _wait_until_ready(child, data, only, log, begin)
+    child.returncode = 0  # it goes on without us: Popen must not warn that it was never waited for
+    _say(child.pid, url, data, log, begin)
+    return Code.DONE
+
+
+def _wait_until_ready(child: subprocess.Popen[bytes], data: Path, only: str | None, log: Path, begin: int) -> str:
+    """Its address; empty for a scheduler alone, which has none."""
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        if child.poll() is not None:
+            raise Failure(f"the service ended at once (exit code {child.returncode})", hint=_last_words(log, begin))
+        if only == "scheduler" and holds_role(data, "scheduler", child.pid):
+            return ""
+        url = service_url(data, child.pid)
+        if url and _is_healthy(url):
+            return url
+        time.sleep(0.05)
+    child.terminate()
+    child.wait()
+    raise Failure(
+        f"the service was not healthy after {_PATIENCE:g} seconds", Code.UNREACHABLE, hint=_last_words(log, begin)
+    )
+
+
+def _is_healthy(url: str) -> bool:
+    from schedulearn.client import Client, ClientError
+
+    try:
+        with Client(url, token="", timeout=5.0) as client:
+            return client.health()["status"] == "ok"
+    except ClientError:
+        return False
+
+
+def _last_words(log: Path, begin: int) -> str:
+    """What it wrote since it was started: the end of it."""
+    lines = _since(log, begin).strip().splitlines()[-15:]
+    return "\n".join([*lines, f"all of it: {log}"])
+
+
+def _since(log: Path, begin: int) -> str:
+    with open(log, "rb") as file:
+        file.seek(begin)
+        return file.read().decode("utf-8", "replace")
+
+
+def _say(pid: int, url: str, data: Path, log: Path, begin: int) -> None:
+    from schedulearn.cli.up import next_commands
+
+    say(f"The service runs at {url} (pid {pid})." if url else f"The scheduler runs (pid {pid}).", "green")
+    for line in _since(log, begin).splitlines():
+        if line.startswith("token:"):
+            say(line)
+    next_steps({"its log": f"tail -f {log}", **next_commands(data)})

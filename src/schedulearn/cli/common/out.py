@@ -1,0 +1,71 @@
+"""What is printed: colours only on a terminal, tables that fit it, and plain text or JSON for everything else."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from schedulearn.cli.view.table import Column, Row, plain_table
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
+
+
+def colourful(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, style: str, stream: TextIO | None = None) -> str:
+    """The text in a colour, if the stream shows colours."""
+    if not text or not style or not colourful(stream or sys.stdout):
+        return text
+    return "".join(f"\x1b[{_CODES[part]}m" for part in style.split()) + text + "\x1b[0m"
+
+
+def say(text: str = "", style: str = "") -> None:
+    print(paint(text, style))
+
+
+def note(text: str, style: str = "") -> None:
+    """To stderr: what a program that reads stdout should not see."""
+    print(paint(text, style, sys.stderr), file=sys.stderr, flush=True)
+
+
+def say_json(value: object) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def width() -> int:
+    """Of the terminal; `COLUMNS` comes first."""
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def say_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    if not sys.stdout.isatty():
+        print(plain_table(columns, rows))
+        return
+    from rich.console import Console
+
+    from schedulearn.cli.view.table import rich_table
+
+    Console(width=width()).print(rich_table(columns, rows, width()))
+
+
+def say_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """`label  value` lines; those without a value are left out."""
+    known = [(label, value) for label, value in facts if value]
+    pad = max((len(label) for label, _ in known), default=0) + 2
+    for label, value in known:
+        print(paint(label.ljust(pad), "dim") + value)
+
+
+def next_steps(steps: Mapping[str, str]) -> None:
+    """The commands that are useful now: what they do → how they are written."""
+    pad = max(len(does) for does in steps) + 2
+    for does, command in steps.items():
+        print("  " + paint(does.ljust(pad), "dim") + paint(command, "cyan"))
+
+
+def of_job(job: Mapping[str, Any]) -> str:
+    return f"Job {job['id']} ({job['name']})"

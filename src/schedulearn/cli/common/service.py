@@ -1,0 +1,100 @@
+"""The way to the service: a client, and the client's errors in words."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from schedulearn.cli.common.errors import Code, Failure, show_failure
+
+if TYPE_CHECKING:
+    from schedulearn.client import ApiError, Client
+
+T = TypeVar("T")
+
+
+def connect(timeout: float = 30.0) -> "Client":
+    """A client for the service that the environment or the data folder names."""
+    from schedulearn.client import Client
+
+    return Client(timeout=timeout)
+
+
+def failure_of(error: Exception) -> Failure | None:
+    """The client's error as the user is told it; None for an error that is not the client's."""
+    from schedulearn import client
+
+    match error:
+        case client.NoSuchJob():
+            return Failure(str(error), Code.NO_SUCH_JOB, hint="see which there are: schedulearn ls --all")
+        case client.ApiError():
+            return _refused(error)
+        case client.ServiceUnreachable():
+            return Failure(
+                str(error),
+                Code.UNREACHABLE,
+                hint="start it: schedulearn up --detach\n"
+                "or say where it is: SCHEDULEARN_URL and SCHEDULEARN_TOKEN in the environment",
+            )
+        case client.WaitTimeout():
+            return Failure(str(error), Code.JOB_FAILED)
+        case client.MissingVariable():
+            return Failure(str(error), field="env", hint="set it, or give a value: --env NAME=VALUE")
+        case client.SnapshotError():
+            hint = "leave files out with .gitignore, choose a folder with --workdir, or copy nothing with --no-workdir"
+            return Failure(str(error), field="workdir", hint=hint)
+        case client.ClientError():
+            return Failure(str(error))
+        case _:
+            return None
+
+
+def _refused(error: "ApiError") -> Failure:
+    field = error.field or ""
+    problem = error.detail or error.title or f"the service answered {error.status}"
+    named = _named(field)
+    if named != field and field in problem:
+        problem, named = problem.replace(field, named, 1), ""
+    more = "".join(f"also {_named(str(e.get('field')))}: {e.get('problem')}\n" for e in error.errors[1:])
+    return Failure(problem, _code(error.status), named, error.allowed or "", more + _advice(error.status))
+
+
+def _named(field: str) -> str:
+    """`resources.memory (--memory)`"""
+    from schedulearn.cli.common.job_options import OPTION_OF
+
+    return f"{field} ({OPTION_OF[field]})" if field in OPTION_OF else field
+
+
+def _code(status: int) -> Code:
+    if status == 404:
+        return Code.NO_SUCH_JOB
+    return Code.UNREACHABLE if status >= 500 else Code.WRONG_USE
+
+
+def _advice(status: int) -> str:
+    if status == 401:
+        return "set SCHEDULEARN_TOKEN to a token that is valid; an administrator makes one: schedulearn tokens create"
+    if status == 403:
+        return "you may change your own jobs only; an administrator may change all"
+    if status >= 500:
+        return "this is a fault of the service: its log says more (service.log in its data folder)"
+    return ""
+
+
+def for_each(ids: Iterable[int], act: Callable[[int], T]) -> tuple[list[T], Code]:
+    """Do it for each job; one that fails is told and does not keep the others from it. The first failure's code."""
+    from schedulearn.client import ClientError, ServiceUnreachable
+
+    done: list[T] = []
+    code = Code.DONE
+    for job in dict.fromkeys(ids):
+        try:
+            done.append(act(job))
+        except ServiceUnreachable:
+            raise
+        except ClientError as error:
+            failure = failure_of(error) or Failure(str(error))
+            if str(job) not in failure.problem:
+                failure.problem = f"job {job}: {failure.problem}"
+            show_failure(failure)
+            code = code or failure.code
+    return done, code

@@ -1,0 +1,68 @@
+"""`describe`: all that is known of one job."""
+
+from datetime import UTC, datetime
+
+from schedulearn.cli.common.out import next_steps, of_job, paint, say, say_facts, say_json, say_table
+from schedulearn.cli.common.service import connect
+from schedulearn.cli.common.verb import AsJson, Job, verb_app
+from schedulearn.cli.view import story
+from schedulearn.cli.view.words import FINISHED, STATE_STYLE, Json, why
+
+app = verb_app()
+
+
+@app.command()
+def describe(job: Job, as_json: AsJson = False) -> None:
+    """Show all about a job: how it stands, its story, its attempts, how it ended.
+
+    \b
+    Example:
+      schedulearn describe 17
+    """
+    with connect() as client:
+        about: Json = client.job(job)
+        events: list[Json] = list(client.job_events(job))
+        attempts: list[Json] = list(client.attempts(job))
+        series: list[Json] = list(client.metrics(job))
+        place: Json | None = client.explain(job) if about["state"] == "queued" else None
+    if as_json:
+        say_json({**about, "events": events, "attempts": attempts, "metrics": series, "explain": place})
+        return
+    now = datetime.now(UTC)
+    say(paint(of_job(about), "bold") + " " + paint(about["state"], STATE_STYLE.get(about["state"], "")))
+    if place or why(about):
+        say("  " + ((place or {}).get("text") or why(about)))
+    say()
+    say_facts(story.facts(about, now))
+    _say_curves(about, series)
+    _say_section("Story", story.EVENT_COLUMNS, story.event_rows(events, now))
+    _say_section("Attempts", story.ATTEMPT_COLUMNS, story.attempt_rows(attempts, now))
+    say()
+    next_steps(_steps(about))
+
+
+def _say_section(title: str, columns: story.Columns, rows: story.Rows) -> None:
+    if rows:
+        say()
+        say(title, "bold")
+        say_table(columns, rows)
+
+
+def _say_curves(job: Json, series: list[Json]) -> None:
+    curves = story.curves(job, series)
+    if curves:
+        say()
+        say("Progress", "bold")
+        say_facts(curves)
+
+
+def _steps(job: Json) -> dict[str, str]:
+    number = job["id"]
+    steps = {"its output": f"schedulearn logs {number}" + ("" if job["state"] in FINISHED else " -f")}
+    if job["state"] in FINISHED:
+        return {**steps, "fetch its files": f"schedulearn pull {number}", "forget it": f"schedulearn rm {number}"}
+    return {
+        **steps,
+        "change it": f"schedulearn update {number} --priority 80",
+        "cancel it": f"schedulearn cancel {number}",
+    }

@@ -1,0 +1,68 @@
+"""`down`: stop the service."""
+
+import os
+import select
+import signal
+import time
+from typing import Annotated
+
+import typer
+
+from schedulearn.cli.common.data import Data, data_folder, service_processes
+from schedulearn.cli.common.errors import Code, Failure
+from schedulearn.cli.common.out import next_steps, say, say_json
+from schedulearn.cli.common.verb import AsJson, verb_app
+
+app = verb_app()
+
+
+@app.command()
+def down(
+    data: Data = None,
+    timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for its end.")] = 30.0,
+    as_json: AsJson = False,
+) -> int:
+    """Stop the service. Running jobs go on; the next `up` finds them again.
+
+    \b
+    Example:
+      schedulearn down
+    """
+    folder = data_folder(data)
+    processes = service_processes(folder)
+    for pid in processes:
+        _stop(pid, timeout)
+    if as_json:
+        say_json({"data": str(folder), "stopped": sorted(processes)})
+        return Code.DONE
+    if not processes:
+        say(f"No service runs on {folder}.")
+        return Code.DONE
+    for pid, role in processes.items():
+        say(f"The {role} (pid {pid}) has stopped.", "green")
+    say("Running jobs go on; the next start finds them again.")
+    next_steps({"start it again": f"schedulearn up --detach --data {folder}"})
+    return Code.DONE
+
+
+def _stop(pid: int, timeout: float) -> None:
+    """SIGTERM, then wait for the end. A pidfd names this very process, even if its number is given out again."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        end = time.monotonic() + timeout
+        if not select.select([process], [], [], max(0.0, end - time.monotonic()))[0]:
+            raise Failure(
+                f"the service (pid {pid}) has not ended after {timeout:g} seconds",
+                Code.UNREACHABLE,
+                hint=f"wait longer with --timeout, or kill it: kill -9 {pid} (running jobs go on)",
+            )
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        raise Failure(f"the service (pid {pid}) belongs to another user", hint="run this as that user") from None
+    finally:
+        os.close(process)

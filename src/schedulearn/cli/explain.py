@@ -1,0 +1,45 @@
+"""`explain`: why a job waits, and when it may start."""
+
+from schedulearn.cli.common.out import next_steps, paint, say, say_facts, say_json
+from schedulearn.cli.common.service import connect
+from schedulearn.cli.common.verb import AsJson, Job, verb_app
+from schedulearn.cli.view.words import FINISHED, STATE_STYLE, Json, clean, duration
+
+app = verb_app()
+
+
+@app.command()
+def explain(job: Job, as_json: AsJson = False) -> None:
+    """Say why a job waits, its place in the queue, and when it may start.
+
+    \b
+    Example:
+      schedulearn explain 17
+    """
+    with connect() as client:
+        answer = client.explain(job)
+    if as_json:
+        say_json(answer)
+        return
+    state = answer["state"]
+    say(f"Job {job} is {paint(state, STATE_STYLE.get(state, ''))}. {clean(answer['text'])}")
+    position = answer.get("position")
+    say_facts(
+        [("place in the queue", str(position) if position else ""), ("may start", _start(answer.get("estimate")))]
+    )
+    if state == "queued":
+        next_steps({"push it": f"schedulearn update {job} --priority 80", "what runs": "schedulearn top"})
+    else:
+        next_steps({"its story": f"schedulearn describe {job}", "its output": _logs(job, state)})
+
+
+def _logs(job: int, state: str) -> str:
+    return f"schedulearn logs {job}" + ("" if state in FINISHED else " -f")
+
+
+def _start(estimate: Json | None) -> str:
+    if not estimate or estimate.get("start_seconds") is None:
+        return ""
+    low, high = estimate.get("low"), estimate.get("high")
+    spread = f" (between {duration(low)} and {duration(high)})" if low is not None and high is not None else ""
+    return f"in about {duration(estimate['start_seconds'])}{spread}"

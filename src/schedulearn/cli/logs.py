@@ -1,0 +1,65 @@
+"""`logs`: a job's output."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from schedulearn.cli.common.errors import Code, Failure
+from schedulearn.cli.common.follow import follow as follow_job
+from schedulearn.cli.common.follow import say_left
+from schedulearn.cli.common.out import note, say_json
+from schedulearn.cli.common.service import connect
+from schedulearn.cli.common.verb import AsJson, Job, verb_app
+from schedulearn.cli.view.words import FINISHED, why
+
+app = verb_app()
+
+
+@app.command()
+def logs(
+    job: Job,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job ends.")] = False,
+    tail: Annotated[int | None, typer.Option("--tail", "-n", min=0, metavar="N", help="Only the last N lines.")] = None,
+    worker: Annotated[int, typer.Option(min=0, metavar="RANK", help="Which worker's output.")] = 0,
+    attempt: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Which attempt; the newest if left out.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show a job's output, byte for byte. With -f it goes on until the job ends.
+
+    \b
+    Examples:
+      schedulearn logs 17 --tail 50
+      schedulearn logs 17 -f
+      schedulearn logs 17 --attempt 1 --worker 0
+    """
+    if follow and as_json:
+        raise Failure("--follow and --json do not go together", field="--json", hint="leave one of them out")
+    with connect() as client:
+        if follow:
+            try:
+                ended = follow_job(
+                    client, job, lambda: client.logs(job, follow=True, tail=tail, worker=worker, attempt=attempt)
+                )
+            except KeyboardInterrupt:
+                say_left(job)
+                raise
+            note(f"[job {job} {ended['state']}{'' if ended['state'] == 'succeeded' else ': ' + why(ended)}]")
+            return Code.DONE
+        chunks = client.logs(job, tail=tail, worker=worker, attempt=attempt)
+        if as_json:
+            text = b"".join(chunks).decode("utf-8", "replace")
+            say_json({"job": job, "worker": worker, "attempt": attempt, "text": text})
+            return Code.DONE
+        empty = True
+        for chunk in chunks:
+            sys.stdout.buffer.write(chunk)
+            empty = False
+        sys.stdout.flush()
+        if empty:
+            about = client.job(job)
+            waiting = "" if about["state"] in FINISHED else f"; follow it: schedulearn logs {job} -f"
+            note(f"job {job} ({about['state']}) has written nothing so far{waiting}")
+    return Code.DONE

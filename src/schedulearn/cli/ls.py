@@ -1,0 +1,114 @@
+"""`ls`: list jobs."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from schedulearn.cli.common.errors import Failure
+from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
+from schedulearn.cli.common.service import connect
+from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.view.jobs import COLUMNS, rows
+from schedulearn.cli.view.words import FINISHED, STATES, Json
+
+if TYPE_CHECKING:
+    from schedulearn.client import Client
+    from schedulearn.client.types import Job
+
+app = verb_app()
+SORTS = ("id", "priority", "submitted_at", "name", "state")
+UNFINISHED = tuple(state for state in STATES if state not in FINISHED)
+GROUPS = {"active": UNFINISHED, "finished": FINISHED}
+_RECENT = 10  # finished jobs shown by default
+_SHOWN = 100  # rows of a table, if not told otherwise
+_PAGE = 500  # jobs asked for at once
+
+
+@app.command()
+def ls(
+    all_: Annotated[bool, typer.Option("--all", "-a", help="All jobs, not only unfinished and recent ones.")] = False,
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", "-s", metavar="STATE", help=f"Only these: {', '.join(STATES)}, active, finished."),
+    ] = None,
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only this user's jobs.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this name.")] = None,
+    sort: Annotated[str, typer.Option(metavar="FIELD", help=f"One of: {', '.join(SORTS)}.")] = "id",
+    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="The other way round.")] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="At most so many; a table shows 100 by default.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs: those that are not finished, and the last few that are.
+
+    \b
+    Examples:
+      schedulearn ls
+      schedulearn ls --state running --state queued --sort priority --reverse
+      schedulearn ls --all --user ann --json
+    """
+    if sort not in SORTS:
+        raise Failure(f"cannot sort by {sort!r}", field="--sort", allowed=", ".join(SORTS))
+    states = _states(state or [])
+    most = limit if limit or as_json else _SHOWN
+    asked: dict[str, Any] = {"user": user, "name": name, "sort": sort, "order": "desc" if reverse else "asc"}
+    with connect() as client:
+        if all_ or states:
+            jobs, total = fetch(client, most, state=states, **asked)
+        else:
+            jobs, total = _current(client, most, asked)
+    if as_json:
+        say_json(jobs)
+        return
+    _say(jobs, total, filtered=bool(all_ or states or user or name))
+
+
+def _states(given: list[str]) -> tuple[str, ...]:
+    wanted: list[str] = []
+    for text in ",".join(given).split(",") if given else ():
+        if text not in STATES and text not in GROUPS:
+            raise Failure(f"there is no state {text!r}", field="--state", allowed=", ".join([*STATES, *GROUPS]))
+        wanted += GROUPS.get(text, (text,))
+    return tuple(dict.fromkeys(wanted))
+
+
+def fetch(client: "Client", most: int | None, **asked: Any) -> tuple[list["Job"], int]:
+    """Up to `most` jobs (None: all), page by page; and how many there are."""
+    found: list[Job] = []
+    while True:
+        size = _PAGE if most is None else min(_PAGE, most - len(found))
+        page = client.jobs(limit=size, offset=len(found), **asked)
+        found += page["jobs"]
+        if len(found) >= (page["total"] if most is None else min(most, page["total"])) or not page["jobs"]:
+            return found, page["total"]
+
+
+def _current(client: "Client", most: int | None, asked: dict[str, Any]) -> tuple[list["Job"], int]:
+    """Unfinished jobs, and the last finished ones as far as there is room."""
+    jobs, total = fetch(client, most, state=UNFINISHED, **asked)
+    room = _RECENT if most is None else min(_RECENT, most - len(jobs))
+    recent: list[Job] = []
+    if room > 0:
+        last = {**asked, "sort": "id", "order": "desc"}
+        recent = client.jobs(state=FINISHED, limit=room, **last)["jobs"]
+
+    def key(job: Json) -> tuple[Any, int]:
+        return job[asked["sort"]], job["id"]
+
+    return sorted([*recent, *jobs], key=key, reverse=asked["order"] == "desc"), total + len(recent)
+
+
+def _say(jobs: list["Job"], total: int, filtered: bool) -> None:
+    if not jobs:
+        say("No job matches." if filtered else "There are no jobs.")
+        next_steps(
+            {"all jobs": "schedulearn ls --all"} if filtered else {"run one": "schedulearn run -- python train.py"}
+        )
+        return
+    say_table(COLUMNS, rows(jobs))
+    waiting = [job["id"] for job in jobs if job["state"] == "queued"]
+    if waiting:
+        note(f"why a job waits: schedulearn explain {waiting[0]}", "dim")
+    if len(jobs) < total:
+        note(f"{len(jobs)} of {total} jobs are shown; more: --limit {total}")

@@ -1,0 +1,94 @@
+"""`tokens`: with what users show who they are."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
+from schedulearn.cli.common.service import connect
+from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.view.table import Cell, Column
+from schedulearn.cli.view.words import Json, clock
+
+app = verb_app()
+COLUMNS = (Column("ID", right=True), Column("USER", flex=True), Column("LABEL", flex=True), Column("MADE"))
+
+
+@app.callback(invoke_without_command=True)
+def tokens(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """List, create and revoke tokens. You see your own; an administrator sees all.
+
+    \b
+    Examples:
+      schedulearn tokens
+      schedulearn tokens create --label laptop
+      schedulearn tokens revoke 3
+    """
+    if ctx.invoked_subcommand is None:
+        list_(as_json)
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List tokens (the same as `schedulearn tokens`)."""
+    with connect() as client:
+        found: list[Json] = list(client.tokens())
+    if as_json:
+        say_json(found)
+        return
+    now = datetime.now(UTC)
+    say_table(
+        COLUMNS,
+        [(Cell(str(t["id"]), "bold"), t["user"], t.get("label") or "", clock(t.get("created_at"), now)) for t in found],
+    )
+
+
+@app.command()
+def create(
+    user: Annotated[
+        str | None, typer.Option(metavar="NAME", help="For whom; you, if left out. Others need an administrator.")
+    ] = None,
+    label: Annotated[
+        str, typer.Option(metavar="TEXT", help="What it is for, so that you can tell it from others.")
+    ] = "made on the command line",
+    as_json: AsJson = False,
+) -> None:
+    """Create a token. It is shown this one time only.
+
+    \b
+    Example:
+      schedulearn tokens create --user ann --label laptop
+    """
+    with connect() as client:
+        made = client.add_token(label, user)
+        url = client.url
+    if as_json:
+        say_json(made)
+        return
+    say(f"token: {made['token']}", "green")
+    note(f"It belongs to {made['user']} and is shown this one time only.")
+    next_steps(
+        {
+            "use it": f"export SCHEDULEARN_URL={url} SCHEDULEARN_TOKEN={made['token']}",
+            "take it back": f"schedulearn tokens revoke {made['id']}",
+        }
+    )
+
+
+@app.command()
+def revoke(
+    token: Annotated[int, typer.Argument(metavar="ID", help="The token's id.", min=1)], as_json: AsJson = False
+) -> None:
+    """Revoke a token: it is refused from now on.
+
+    \b
+    Example:
+      schedulearn tokens revoke 3
+    """
+    with connect() as client:
+        client.revoke_token(token)
+    if as_json:
+        say_json({"revoked": token})
+    else:
+        say(f"Token {token} is revoked.")

@@ -1,0 +1,135 @@
+"""`up`: start the service."""
+
+import os
+import re
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from schedulearn import __version__
+from schedulearn.cli.common.data import Data, data_folder, forget_service, server_errors, write_service
+from schedulearn.cli.common.errors import Code, Failure
+from schedulearn.cli.common.out import next_steps, say
+from schedulearn.cli.common.verb import verb_app
+from schedulearn.cli.view.nodes import storage_words
+
+if TYPE_CHECKING:
+    from schedulearn.api.server import Started
+    from schedulearn.service.config import Options
+
+app = verb_app()
+LEVELS = ("debug", "info", "warning", "error")
+_SIZES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+@app.command()
+def up(
+    data: Data = None,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Listen here; 0.0.0.0 lets other machines in.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="Listen on this port; 0 takes any free one.")
+    ] = 7311,
+    only: Annotated[str | None, typer.Option(metavar="api|scheduler", help="Start this part alone.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Start it in the background and return.")] = False,
+    database: Annotated[
+        str | None, typer.Option(metavar="URL", help="A PostgreSQL database; SQLite in the data folder if left out.")
+    ] = None,
+    keep_days: Annotated[
+        float, typer.Option(min=0, metavar="DAYS", help="Keep the files of finished jobs so long.")
+    ] = 30.0,
+    keep_size: Annotated[str, typer.Option(metavar="SIZE", help="Keep so much of them at the most.")] = "50GB",
+    log_level: Annotated[str, typer.Option(metavar="|".join(LEVELS), help="How much the service tells.")] = "info",
+) -> int:
+    """Start the service: API and scheduler in one process, everything in one folder.
+
+    Stopping or restarting it never touches a running job.
+
+    \b
+    Examples:
+      schedulearn up
+      schedulearn up --detach --data /srv/schedulearn --port 7311
+      schedulearn up --only scheduler --data /srv/schedulearn
+    """
+    if only not in (None, "api", "scheduler"):
+        raise Failure(f"there is no part {only!r}", field="--only", allowed="api or scheduler")
+    if log_level not in LEVELS:
+        raise Failure(f"there is no log level {log_level!r}", field="--log-level", allowed=", ".join(LEVELS))
+    # The server's side is imported only here: no other verb pays for it.
+    from schedulearn.service.config import ALL_ROLES, Options
+
+    options = Options(
+        data=data_folder(data),
+        host=host,
+        port=port,
+        roles=frozenset({only}) if only else ALL_ROLES,
+        database=database,
+        keep_seconds=keep_days * 86400.0,
+        keep_bytes=parse_size(keep_size),
+        log_level=log_level,
+    )
+    if detach:
+        from schedulearn.cli.common.detach import start_detached
+
+        return start_detached(options.data, arguments(options), only)
+    try:
+        with server_errors():
+            from schedulearn.api.server import serve
+
+            serve(options, lambda started: announce(options, started))
+    except KeyboardInterrupt:
+        say("The service has stopped. Running jobs go on.")
+    finally:
+        forget_service(options.data)
+    return Code.DONE
+
+
+def announce(options: "Options", started: "Started") -> None:
+    """What a person who has just started the service wants to know; and word of this process for other verbs."""
+    if started.url:
+        write_service(options.data, started.url, sorted(options.roles))
+    say(f"Schedulearn {__version__} is up: {' and '.join(sorted(options.roles))}, pid {os.getpid()}.", "bold green")
+    if started.url:
+        say(f"address: {started.url}")
+    if started.token:
+        say(f"token: {started.token}")
+        say("  (the administrator's, shown this once; the command line on this machine already has it)", "dim")
+    say(f"data: {options.data}, {storage_words(asdict(started.storage))}")
+    next_steps(next_commands(options.data))
+    sys.stdout.flush()  # it may be a file that somebody waits for
+
+
+def next_commands(data: Path) -> dict[str, str]:
+    """What is useful once the service runs."""
+    elsewhere = data != data_folder(None)
+    steps = {"use this folder": f"export SCHEDULEARN_DATA={data}"} if elsewhere else {}
+    where = f" --data {data}" if elsewhere else ""
+    usual = {"run a job": "schedulearn run -- python train.py", "watch": "schedulearn top"}
+    return {**steps, **usual, "stop (jobs go on)": f"schedulearn down{where}"}
+
+
+def arguments(options: "Options") -> list[str]:
+    """The command line that gives these options."""
+    words = ["--data", str(options.data), "--host", options.host, "--port", str(options.port)]
+    words += ["--keep-days", repr(options.keep_seconds / 86400.0), "--keep-size", str(options.keep_bytes)]
+    words += ["--log-level", options.log_level]
+    if options.database:
+        words += ["--database", options.database]
+    if len(options.roles) == 1:
+        words += ["--only", *options.roles]
+    return words
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `50GB`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", text.strip(), re.IGNORECASE)
+    if not match:
+        raise Failure(f"{text!r} is not a size", field="--keep-size", allowed="a size such as 500MB, 50GB or 1TB")
+    factor = _SIZES[match[2].upper()]
+    if match[3]:
+        factor = 1024 ** list(_SIZES).index(match[2].upper())
+    return round(float(match[1]) * factor)

@@ -1,0 +1,56 @@
+"""`update`: change a job that is queued or running."""
+
+from typing import Annotated
+
+import typer
+
+from schedulearn.cli.common.errors import Code, Failure
+from schedulearn.cli.common.job_options import as_number, moment
+from schedulearn.cli.common.out import next_steps, of_job, say, say_facts, say_json
+from schedulearn.cli.common.service import connect
+from schedulearn.cli.common.verb import AsJson, Job, verb_app
+from schedulearn.cli.view.words import duration
+
+app = verb_app()
+_NEVER = ("none", "never", "null", "off")
+
+
+@app.command()
+def update(
+    job: Job,
+    priority: Annotated[int | None, typer.Option(metavar="0..100", help="Higher goes first.")] = None,
+    deadline: Annotated[str | None, typer.Option(metavar="TIME", help="6h, a date, or none.")] = None,
+    time_limit: Annotated[str | None, typer.Option(metavar="DURATION", help="8h, 90m, or none.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Change priority, deadline or time limit of a job that is queued or running.
+
+    \b
+    Examples:
+      schedulearn update 17 --priority 80
+      schedulearn update 17 --time-limit 12h --deadline none
+    """
+    changes: dict[str, int | float | str | None] = {}
+    if priority is not None:
+        changes["priority"] = priority
+    if deadline is not None:
+        changes["deadline"] = None if deadline in _NEVER else moment(deadline)
+    if time_limit is not None:
+        changes["time_limit"] = None if time_limit in _NEVER else as_number(time_limit)
+    if not changes:
+        raise Failure("there is nothing to change", allowed="--priority, --deadline, --time-limit")
+    with connect() as client:
+        changed = client.update(job, **changes)
+    if as_json:
+        say_json(changed)
+        return Code.DONE
+    say(f"{of_job(changed)} is changed.", "green")
+    say_facts(
+        [
+            ("  priority", str(changed["priority"])),
+            ("  deadline", changed["deadline"] or "none"),
+            ("  time limit", duration(changed["time_limit"]) or "none"),
+        ]
+    )
+    next_steps({"where it is now": f"schedulearn explain {job}"})
+    return Code.DONE

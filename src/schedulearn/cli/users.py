@@ -1,0 +1,138 @@
+"""`users`: who may use the service."""
+
+from typing import Annotated, Any
+
+import typer
+
+from schedulearn.cli.common.errors import Failure
+from schedulearn.cli.common.out import next_steps, say, say_json, say_table
+from schedulearn.cli.common.service import connect
+from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.view.table import Cell, Column
+from schedulearn.cli.view.words import Json
+
+app = verb_app()
+ROLES = ("admin", "user")
+COLUMNS = (
+    Column("NAME", flex=True),
+    Column("ROLE"),
+    Column("UID", right=True),
+    Column("GID", right=True),
+    Column("MAX PRIORITY", right=True),
+)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
+Role = Annotated[str | None, typer.Option(metavar="admin|user", help="An admin may change all jobs and settings.")]
+Uid = Annotated[int | None, typer.Option(min=0, metavar="N", help="Jobs run as this user of the machine.")]
+Gid = Annotated[int | None, typer.Option(min=0, metavar="N", help="Jobs run in this group of the machine.")]
+MaxPriority = Annotated[
+    int | None, typer.Option(min=0, max=100, metavar="0..100", help="The highest priority this user may ask for.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def users(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """List, add, change and remove users.
+
+    \b
+    Examples:
+      schedulearn users
+      schedulearn users add ann --max-priority 70
+      schedulearn tokens create --user ann
+    """
+    if ctx.invoked_subcommand is None:
+        list_(as_json)
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List users (the same as `schedulearn users`)."""
+    with connect() as client:
+        found: list[Json] = list(client.users())
+    if as_json:
+        say_json(found)
+        return
+    say_table(
+        COLUMNS,
+        [
+            (Cell(u["name"], "bold"), u["role"], *(_shown(u.get(k)) for k in ("uid", "gid", "max_priority")))
+            for u in found
+        ],
+    )
+
+
+@app.command()
+def add(
+    name: Name,
+    role: Role = None,
+    uid: Uid = None,
+    gid: Gid = None,
+    max_priority: MaxPriority = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add a user.
+
+    \b
+    Example:
+      schedulearn users add ann --uid 1001 --gid 1001 --max-priority 70
+    """
+    with connect() as client:
+        user = client.add_user(name, _role(role) or "user", uid, gid, max_priority)
+    _say(user, "is added", as_json)
+
+
+@app.command()
+def update(
+    name: Name,
+    role: Role = None,
+    uid: Uid = None,
+    gid: Gid = None,
+    max_priority: MaxPriority = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a user; what is not named stays as it is.
+
+    \b
+    Example:
+      schedulearn users update ann --role admin
+    """
+    given: dict[str, Any] = {"role": _role(role), "uid": uid, "gid": gid, "max_priority": max_priority}
+    changes = {key: value for key, value in given.items() if value is not None}
+    if not changes:
+        raise Failure("there is nothing to change", allowed="--role, --uid, --gid, --max-priority")
+    with connect() as client:
+        user = client.update_user(name, **changes)
+    _say(user, "is changed", as_json)
+
+
+@app.command()
+def remove(name: Name, as_json: AsJson = False) -> None:
+    """Remove a user and the user's tokens.
+
+    \b
+    Example:
+      schedulearn users remove ann
+    """
+    with connect() as client:
+        client.remove_user(name)
+    if as_json:
+        say_json({"removed": name})
+    else:
+        say(f"User {name} is removed.")
+
+
+def _role(given: str | None) -> str | None:
+    if given is not None and given not in ROLES:
+        raise Failure(f"there is no role {given!r}", field="--role", allowed=" or ".join(ROLES))
+    return given
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _say(user: Json, what: str, as_json: bool) -> None:
+    if as_json:
+        say_json(user)
+        return
+    say(f"User {user['name']} ({user['role']}) {what}.", "green")
+    next_steps({"give a token": f"schedulearn tokens create --user {user['name']}"})

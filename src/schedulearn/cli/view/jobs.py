@@ -1,0 +1,63 @@
+"""The table of jobs that `ls` shows."""
+
+from collections.abc import Sequence
+
+from schedulearn.cli.view.table import Cell, Column, Row
+from schedulearn.cli.view.words import (
+    STATE_STYLE,
+    Json,
+    duration,
+    eta,
+    metric,
+    nodes_of,
+    sparkline,
+    steps_done,
+    why,
+)
+
+COLUMNS = (
+    Column("ID", right=True),
+    Column("NAME", flex=True),
+    Column("USER", need=90),
+    Column("STATE"),
+    Column("PRIO", right=True, need=100),
+    Column("NODE", flex=True, need=120),
+    Column("WAITED", right=True, need=130),
+    Column("RAN", right=True),
+    Column("STEP", right=True, need=75),
+    Column("LOSS", right=True, need=70),
+    Column("CURVE", need=110),
+    Column("ETA", right=True, need=140),
+    Column("WHY", flex=True),
+)
+
+
+def state(job: Json) -> Cell:
+    return Cell(job["state"], STATE_STYLE.get(job["state"], ""))
+
+
+def curve(job: Json, width: int = 12) -> Cell:
+    return Cell(sparkline((job.get("progress") or {}).get("spark") or (), width), "cyan")
+
+
+def row(job: Json) -> Row:
+    """One job, in the order of COLUMNS."""
+    return (
+        Cell(str(job["id"]), "bold"),
+        job["name"],
+        job["user"],
+        state(job),
+        str(job["priority"]),
+        nodes_of(job),
+        duration(job.get("wait_seconds")),
+        duration(job.get("run_seconds")) if job.get("started_at") else "",
+        steps_done(job),
+        metric(job),
+        curve(job),
+        eta(job),
+        Cell(why(job), "red" if job["state"] == "failed" else "dim"),
+    )
+
+
+def rows(jobs: Sequence[Json]) -> list[Row]:
+    return [row(job) for job in jobs]

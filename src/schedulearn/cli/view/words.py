@@ -1,0 +1,148 @@
+"""Numbers, times and states as a person reads them."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+Json = Mapping[str, Any]
+
+FINISHED = ("succeeded", "failed", "cancelled")
+STATES = ("queued", "starting", "running", "paused", "stopping", *FINISHED)
+STATE_STYLE = {
+    "queued": "yellow", "starting": "cyan", "running": "green", "paused": "magenta", "stopping": "yellow",
+    "succeeded": "green", "failed": "red", "cancelled": "dim",
+    "up": "green", "draining": "yellow", "lost": "red",
+}  # fmt: skip
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def duration(seconds: float | None) -> str:
+    """`45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`: two units at the most."""
+    if seconds is None:
+        return ""
+    if seconds < 0:
+        return "-" + duration(-seconds)
+    if seconds < 10:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    rest = timedelta(seconds=round(seconds))
+    parts = [(rest.days, "d"), (rest.seconds // 3600, "h"), (rest.seconds // 60 % 60, "min"), (rest.seconds % 60, "s")]
+    while parts[0][0] == 0:
+        parts.pop(0)
+    if parts[0][1] == "min" and parts[0][0] >= 10:
+        parts = parts[:1]
+    return " ".join(f"{n} {unit}" for n, unit in parts[:2] if n)
+
+
+def size(count: float | None) -> str:
+    """`2 GB`, `1.5 MB`: at most three digits that say something."""
+    if count is None:
+        return ""
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def number(value: float | None) -> str:
+    """A metric in at most four digits that say something."""
+    if value is None:
+        return ""
+    return f"{value:.4g}"
+
+
+def instant(text: str | None) -> datetime | None:
+    """An ISO 8601 time of the API."""
+    if not text:
+        return None
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def clock(text: str | None, now: datetime) -> str:
+    """`14:03:12` for today, else with the date; in the reader's time zone."""
+    at = instant(text)
+    if at is None:
+        return ""
+    local, today = at.astimezone(), now.astimezone()
+    return f"{local:%H:%M:%S}" if local.date() == today.date() else f"{local:%Y-%m-%d %H:%M}"
+
+
+def ago(text: str | None, now: datetime) -> str:
+    at = instant(text)
+    if at is None:
+        return ""
+    seconds = (now - at).total_seconds()
+    return f"in {duration(-seconds)}" if seconds < 0 else f"{duration(seconds)} ago"
+
+
+def sparkline(values: Sequence[float], width: int = 16) -> str:
+    """A curve in one line of text, its last point at the right."""
+    finite = [v for v in values if isinstance(v, int | float) and abs(v) != float("inf") and v == v]
+    if not finite:
+        return ""
+    if len(finite) > width:
+        finite = [finite[round(i * (len(finite) - 1) / (width - 1))] for i in range(width)]
+    low, high = min(finite), max(finite)
+    span = (high - low) or 1.0
+    return "".join(_BLOCKS[min(7, int((v - low) / span * 8))] for v in finite)
+
+
+def bar(share: float, width: int = 10) -> str:
+    """`━━━━──────`"""
+    full = round(max(0.0, min(1.0, share)) * width)
+    return "━" * full + "─" * (width - full)
+
+
+def clean(text: object) -> str:
+    """One line without control characters: what comes from a job must not steer the terminal."""
+    return "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") else c for c in str(text))
+
+
+def share_done(job: Json) -> float | None:
+    """How much of a job is done, 0..1, if its total is known."""
+    progress = job.get("progress") or {}
+    steps, step = progress.get("steps"), progress.get("step")
+    if not steps or step is None:
+        return None
+    return max(0.0, min(1.0, float(step) / float(steps)))
+
+
+def steps_done(job: Json) -> str:
+    """`120/1000`, or `120` if the total is not known."""
+    progress = job.get("progress") or {}
+    step, steps = progress.get("step"), progress.get("steps")
+    if step is None:
+        return ""
+    return f"{step:g}/{steps:g}" if steps else f"{step:g}"
+
+
+def metric(job: Json, named: bool = False) -> str:
+    """`0.31`, or `loss 0.31`."""
+    progress = job.get("progress") or {}
+    value = number(progress.get("value"))
+    return f"{progress.get('metric') or 'loss'} {value}" if named and value else value
+
+
+def why(job: Json) -> str:
+    """How it ended, or why it is as it is."""
+    if job["state"] == "succeeded":
+        return ""
+    if job["state"] in FINISHED:
+        end = (job.get("exit") or {}).get("text") or ""
+        reason = job.get("reason") or ""
+        return clean(end if not reason or reason in end else reason if end in reason or not end else f"{reason}: {end}")
+    return clean(job.get("reason") or "")
+
+
+def nodes_of(job: Json) -> str:
+    """Where it runs: `gpu1`, or `gpu1 ×2, gpu2`."""
+    counts: dict[str, int] = {}
+    for worker in job.get("placement") or ():
+        counts[worker["node"]] = counts.get(worker["node"], 0) + 1
+    return ", ".join(f"{clean(n)} ×{k}" if k > 1 else clean(n) for n, k in counts.items())
+
+
+def eta(job: Json) -> str:
+    seconds = (job.get("progress") or {}).get("eta_seconds")
+    return duration(seconds) if seconds is not None and job["state"] not in FINISHED else ""

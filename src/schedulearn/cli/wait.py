@@ -1,0 +1,51 @@
+"""`wait`: until jobs have ended."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from schedulearn.cli.common.errors import Code
+from schedulearn.cli.common.out import of_job, say, say_json
+from schedulearn.cli.common.service import connect, for_each
+from schedulearn.cli.common.verb import AsJson, Jobs, verb_app
+from schedulearn.cli.view.words import Json, duration, why
+
+app = verb_app()
+
+
+@app.command()
+def wait(
+    jobs: Jobs,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, metavar="SECONDS", help="Give up after this long; the jobs go on.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Wait until jobs have ended. The exit code is 0 if all succeeded, 1 if one did not.
+
+    \b
+    Examples:
+      schedulearn wait 17
+      schedulearn wait 17 18 19 && echo all good
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    with connect() as client:
+
+        def one(job: int) -> Any:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            ended = client.wait(job, timeout=left)
+            if not as_json:
+                _say(ended)
+            return ended
+
+        ended, code = for_each(jobs, one)
+    if as_json:
+        say_json(ended)
+    return code or (Code.DONE if all(job["state"] == "succeeded" for job in ended) else Code.JOB_FAILED)
+
+
+def _say(job: Json) -> None:
+    ok = job["state"] == "succeeded"
+    words = [f"{of_job(job)} {job['state']}", "" if ok else why(job), f"ran {duration(job['run_seconds'])}"]
+    say(" · ".join(word for word in words if word), "green" if ok else "red")

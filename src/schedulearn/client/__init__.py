@@ -1,0 +1,56 @@
+"""The typed HTTP client: what the command line, a dashboard and a notebook call. Standard library only.
+
+from schedulearn.client import Client
+
+with Client() as client:
+    job = client.submit({"command": "python train.py"})
+    print(client.wait(job["id"])["state"])
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from schedulearn.client import types
+from schedulearn.client.client import Client
+from schedulearn.client.errors import (
+    ApiError,
+    ClientError,
+    LinkLeavesFolder,
+    MissingVariable,
+    NoSuchJob,
+    ServiceUnreachable,
+    SnapshotError,
+    SnapshotTooLarge,
+    WaitTimeout,
+)
+from schedulearn.client.types import FINISHED
+
+if TYPE_CHECKING:
+    from schedulearn.client.snapshot import Entry, Snapshot, list_entries, make_snapshot
+
+__all__ = [
+    "FINISHED",
+    "ApiError",
+    "Client",
+    "ClientError",
+    "Entry",
+    "LinkLeavesFolder",
+    "MissingVariable",
+    "NoSuchJob",
+    "ServiceUnreachable",
+    "Snapshot",
+    "SnapshotError",
+    "SnapshotTooLarge",
+    "WaitTimeout",
+    "list_entries",
+    "make_snapshot",
+    "types",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """What packs a folder is loaded when it is first asked for: most programs never do."""
+    if name in {"Entry", "Snapshot", "list_entries", "make_snapshot"}:
+        from schedulearn.client import snapshot
+
+        return getattr(snapshot, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

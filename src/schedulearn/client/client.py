@@ -1,0 +1,317 @@
+"""One method for each thing that the service can do."""
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+from schedulearn.client import types
+from schedulearn.client.errors import ApiError, NoSuchJob, ServiceUnreachable, WaitTimeout
+from schedulearn.client.settings import find_service
+from schedulearn.client.streams import LogFollower, Patience, follow_events
+from schedulearn.client.submission import fill_env, working_folder
+from schedulearn.client.transport import Query, Stream, Transport
+
+if TYPE_CHECKING:
+    from schedulearn.client.snapshot import Snapshot
+
+PATIENCE = 300.0  # seconds for which a call that follows something goes on without the service
+
+
+class Client:
+    """A connection to the service. For one thread; close it, or use it in a `with` statement.
+
+    Without arguments it talks to the service of `SCHEDULEARN_URL` and `SCHEDULEARN_TOKEN`, else to the one
+    that runs on this machine (`SCHEDULEARN_DATA`, `~/.schedulearn`). Every method raises ApiError if the
+    service refuses, ServiceUnreachable if it does not answer, NoSuchJob if there is no such job.
+    """
+
+    def __init__(self, url: str | None = None, token: str | None = None, timeout: float = 30.0) -> None:
+        address = find_service(url, token)
+        self._http = Transport(address.url, address.token, timeout)
+        self.url = self._http.url
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # The service
+
+    def health(self) -> types.Health:
+        return cast(types.Health, self._get("/health"))
+
+    def whoami(self) -> types.User:
+        return cast(types.User, self._get("/whoami"))
+
+    def job_schema(self) -> dict[str, Any]:
+        """The JSON Schema of a job spec."""
+        return cast(dict[str, Any], self._get("/schema/job"))
+
+    # Jobs
+
+    def submit(self, spec: Mapping[str, Any], workdir: Path | None = None) -> types.Job:
+        """Pack the working folder, send it if the service does not have it yet, and queue the job.
+
+        `workdir` stands before the spec's own `workdir`, which defaults to the present folder; null in the
+        spec means an empty run folder. Null values in `env` are taken from the caller's environment.
+        """
+        body = fill_env(spec, os.environ)
+        folder = working_folder(spec, workdir)
+        body.pop("workdir", None)
+        if folder:
+            from schedulearn.client.snapshot import make_snapshot  # what packs is loaded only where something is packed
+
+            with make_snapshot(folder) as snapshot:
+                self.upload(snapshot)
+                body |= {"workdir": str(folder), "snapshot": snapshot.sha256}
+        return cast(types.Job, self._http.request("POST", "/jobs", body=body).json())
+
+    def check(self, spec: Mapping[str, Any], workdir: Path | None = None) -> types.Checked:
+        """What `submit` would queue, checked and with all defaults filled in. Nothing is packed or queued."""
+        working_folder(spec, workdir)
+        body = fill_env(spec, os.environ)
+        body.pop("workdir", None)  # it means nothing to the service without its snapshot
+        return cast(types.Checked, self._http.request("POST", "/jobs", {"dry_run": True}, body=body).json())
+
+    def upload(self, snapshot: "Snapshot") -> bool:
+        """Send a packed folder; False if the service has it already."""
+        path = f"/snapshots/{snapshot.sha256}"
+        try:
+            self._http.request("HEAD", path)
+            return False
+        except ApiError as problem:
+            if problem.status != 404:
+                raise
+        self._http.request("PUT", path, upload=snapshot.path)
+        return True
+
+    def jobs(
+        self,
+        state: Collection[str] = (),
+        user: str | None = None,
+        name: str | None = None,
+        sort: str | None = None,
+        order: str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> types.JobPage:
+        """One page of jobs. States may also be the groups `active` and `finished`."""
+        query = {"state": sorted(state), "user": user, "name": name, "sort": sort, "order": order}
+        return cast(types.JobPage, self._get("/jobs", {**query, "limit": limit, "offset": offset}))
+
+    def job(self, job: int) -> types.Job:
+        return cast(types.Job, self._of_job("GET", job))
+
+    def update(self, job: int, **changes: int | float | str | None) -> types.Job:
+        """Change `priority`, `deadline` or `time_limit`; None takes a limit away."""
+        return cast(types.Job, self._of_job("PATCH", job, body=changes))
+
+    def delete(self, job: int) -> None:
+        """Stop it at once if it runs, then forget it."""
+        self._of_job("DELETE", job)
+
+    def cancel(self, job: int) -> types.Job:
+        return cast(types.Job, self._of_job("POST", job, "/cancel"))
+
+    def pause(self, job: int) -> types.Job:
+        return cast(types.Job, self._of_job("POST", job, "/pause"))
+
+    def resume(self, job: int) -> types.Job:
+        return cast(types.Job, self._of_job("POST", job, "/resume"))
+
+    def wait(self, job: int, timeout: float | None = None, patience: float = PATIENCE) -> types.Job:
+        """The job once it is finished. WaitTimeout after `timeout` seconds; a restart of the service is survived."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        trying = Patience(patience)
+        pause = 0.05
+        while True:
+            try:
+                found = self.job(job)
+                trying.met()
+                if found["state"] in types.FINISHED:
+                    return found
+            except ServiceUnreachable as problem:
+                trying.endure(problem)
+            left = pause if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise WaitTimeout(f"job {job} did not end within {timeout:g} seconds; it goes on")
+            time.sleep(min(pause, left))
+            pause = min(1.5 * pause, 1.0)
+
+    # What a job tells
+
+    def logs(
+        self,
+        job: int,
+        follow: bool = False,
+        tail: int | None = None,
+        offset: int | None = None,
+        worker: int = 0,
+        attempt: int | None = None,
+        patience: float = PATIENCE,
+    ) -> Iterator[bytes]:
+        """The output of one worker, as raw bytes; of the newest attempt unless one is named.
+
+        With `follow` it goes on until the job is finished, into later attempts too (unless one is named), and
+        survives a restart of the service: every byte comes once.
+        """
+        if not follow:
+            query = {"tail": tail, "offset": offset, "worker": worker, "attempt": attempt}
+            with self._job_stream(job, "/logs", query) as stream:
+                yield from stream.chunks()
+            return
+        follower = LogFollower(self._http, self.job, job, worker)
+        follower.attempt = attempt or self.job(job)["attempt"]
+        follower.offset = offset or 0
+        if tail is not None and follower.attempt:
+            query = {"tail": tail, "worker": worker, "attempt": follower.attempt}
+            with self._job_stream(job, "/logs", query) as stream:
+                yield from stream.chunks()
+                follower.offset = int(stream.headers.get("X-Next-Offset") or 0)
+        yield from follower.follow(attempt is not None, patience)
+
+    def metrics(self, job: int, name: str | None = None, max_points: int | None = None) -> list[types.Series]:
+        """The curves of a job, thinned to `max_points` each."""
+        found = self._of_job("GET", job, "/metrics", {"name": name, "max_points": max_points})
+        return cast(list[types.Series], found["series"])
+
+    def job_events(self, job: int) -> list[types.Event]:
+        """The story of one job, from its beginning."""
+        return list(self._pages(lambda after: self._of_job("GET", job, "/events", {"after": after}), None))
+
+    def events(
+        self, after: int | None = None, follow: bool = False, job: int | None = None, patience: float = PATIENCE
+    ) -> Iterator[types.Event]:
+        """What happened after a serial number (None: from the beginning), of all jobs or of one.
+
+        With `follow` it is what happens from there (None: from now) on, for ever, across restarts of the service.
+        """
+        if follow:
+            return follow_events(self._http, after, job, patience)
+        return self._pages(lambda last: self._get("/events", {"after": last, "job": job, "follow": False}), after)
+
+    def explain(self, job: int) -> types.Explanation:
+        """Why it waits, its position, and an estimate."""
+        return cast(types.Explanation, self._of_job("GET", job, "/explain"))
+
+    def attempts(self, job: int) -> list[types.Attempt]:
+        return cast(list[types.Attempt], self._of_job("GET", job, "/attempts")["attempts"])
+
+    def pull(self, job: int, path: str | None = None, to: Path = Path()) -> list[Path]:
+        """Bring the run folder of a job (or one path in it) into the folder `to`; the files that were written."""
+        import tarfile
+
+        to.mkdir(parents=True, exist_ok=True)
+        written = []
+        with (
+            self._job_stream(job, "/files", {"path": path}) as stream,
+            tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|") as archive,
+        ):
+            for member in archive:
+                # The data filter refuses names, links and devices that would reach out of `to`.
+                archive.extract(member, to, filter="data")
+                if not member.isdir():
+                    written.append(to / member.name)
+        return written
+
+    # Nodes and policy
+
+    def nodes(self) -> list[types.Node]:
+        return cast(list[types.Node], self._get("/nodes")["nodes"])
+
+    def drain(self, node: str, drain: bool = True) -> types.Node:
+        """Give the node no new jobs; `drain=False` takes it back."""
+        answer = self._http.request("PATCH", f"/nodes/{_part(node)}", body={"drain": drain})
+        return cast(types.Node, answer.json())
+
+    def policy(self) -> types.Policy:
+        return cast(types.Policy, self._get("/policy"))
+
+    def set_policy(
+        self, preset: str, stages: Mapping[str, str] | None = None, params: Mapping[str, Any] | None = None
+    ) -> types.Policy:
+        body: dict[str, Any] = {"preset": preset}
+        if stages:
+            body["stages"] = dict(stages)
+        if params:
+            body["params"] = dict(params)
+        return cast(types.Policy, self._http.request("PUT", "/policy", body=body).json())
+
+    # Users and tokens
+
+    def users(self) -> list[types.User]:
+        return cast(list[types.User], self._get("/users")["users"])
+
+    def add_user(
+        self,
+        name: str,
+        role: str = "user",
+        uid: int | None = None,
+        gid: int | None = None,
+        max_priority: int | None = None,
+    ) -> types.User:
+        given = {"name": name, "role": role, "uid": uid, "gid": gid, "max_priority": max_priority}
+        body = {key: value for key, value in given.items() if value is not None}
+        return cast(types.User, self._http.request("POST", "/users", body=body).json())
+
+    def update_user(self, name: str, **changes: int | str | None) -> types.User:
+        """Change `role`, `uid`, `gid` or `max_priority`."""
+        return cast(types.User, self._http.request("PATCH", f"/users/{_part(name)}", body=changes).json())
+
+    def remove_user(self, name: str) -> None:
+        self._http.request("DELETE", f"/users/{_part(name)}")
+
+    def tokens(self) -> list[types.Token]:
+        return cast(list[types.Token], self._get("/tokens")["tokens"])
+
+    def add_token(self, label: str = "", user: str | None = None) -> types.NewToken:
+        """A new token; its text is shown this one time only."""
+        body = {"label": label} | ({"user": user} if user else {})
+        return cast(types.NewToken, self._http.request("POST", "/tokens", body=body).json())
+
+    def revoke_token(self, token: int) -> None:
+        self._http.request("DELETE", f"/tokens/{token}")
+
+    # How calls are made
+
+    def _get(self, path: str, query: Query | None = None) -> Any:
+        return self._http.request("GET", path, query).json()
+
+    def _pages(self, page: Callable[[int | None], Any], after: int | None) -> Iterator[types.Event]:
+        while found := cast(list[types.Event], page(after)["events"]):
+            yield from found
+            after = found[-1]["serial"]
+
+    def _of_job(
+        self, method: str, job: int, part: str = "", query: Query | None = None, body: Mapping[str, Any] | None = None
+    ) -> Any:
+        try:
+            return self._http.request(method, f"/jobs/{job}{part}", query, body).json()
+        except ApiError as problem:
+            if problem.status == 404:
+                raise _no_such_job(job, problem) from None
+            raise
+
+    def _job_stream(self, job: int, part: str, query: Query) -> Stream:
+        try:
+            return self._http.stream(f"/jobs/{job}{part}", query)
+        except ApiError as problem:
+            if problem.status == 404:
+                self.job(job)  # says NoSuchJob; otherwise it is the file or the attempt that is not there
+            raise
+
+
+def _no_such_job(job: int, problem: ApiError) -> NoSuchJob:
+    return NoSuchJob(404, problem.title, problem.detail or f"there is no job {job}")
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")

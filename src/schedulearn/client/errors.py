@@ -1,0 +1,89 @@
+"""Every error that the client raises on purpose.
+
+ClientError
+├── ServiceUnreachable     nothing answers, or the connection broke
+├── ApiError               the service answered, and said no
+│   └── NoSuchJob          there is no job with this id
+├── WaitTimeout            a job did not end in the time that the caller gave it
+├── MissingVariable        the spec takes a variable from an environment that does not have it
+└── SnapshotError          the working folder cannot be packed
+    ├── SnapshotTooLarge   it is larger than the limit
+    └── LinkLeavesFolder   symbolic links point out of it
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class ClientError(Exception):
+    """The root of all errors that the client raises on purpose."""
+
+
+class ServiceUnreachable(ClientError):
+    """Nothing answers at the address, or the connection broke before the answer was complete."""
+
+
+class ApiError(ClientError):
+    """The service refused a request (RFC 9457 problem details).
+
+    `errors` lists every wrong field, each as {"field", "problem", "allowed"}; `field` and `allowed` are
+    those of the first.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        title: str,
+        detail: str = "",
+        field: str | None = None,
+        allowed: str | None = None,
+        errors: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        self.status, self.title, self.detail = status, title, detail
+        self.field, self.allowed, self.errors = field, allowed, list(errors)
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        text = self.detail or self.title or f"the service answered {self.status}"
+        if self.field and self.field not in text:
+            text = f"{self.field}: {text}"
+        if self.allowed and self.allowed not in text:
+            text = f"{text} (allowed: {self.allowed})"
+        return text
+
+
+class NoSuchJob(ApiError):
+    """There is no job with this id."""
+
+
+class WaitTimeout(ClientError):
+    """The job did not end in the given time. It goes on."""
+
+
+class MissingVariable(ClientError):
+    """The spec takes variables from the caller's environment, and they are not there."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = list(names)
+        super().__init__(f"env: {', '.join(names)} must come from your environment, but is not set there")
+
+
+class SnapshotError(ClientError):
+    """The working folder cannot be packed."""
+
+
+class SnapshotTooLarge(SnapshotError):
+    """The working folder holds more than the limit."""
+
+
+class LinkLeavesFolder(SnapshotError):
+    """Symbolic links in the working folder point out of it."""
+
+    def __init__(self, links: Sequence[tuple[str, str]]) -> None:
+        self.links = list(links)  # (path in the folder, target)
+        named = ", ".join(f"{path} -> {target}" for path, target in links[:5])
+        more = f" and {len(links) - 5} more" if len(links) > 5 else ""
+        super().__init__(
+            f"symbolic links point out of the working folder: {named}{more}; "
+            "put them into .gitignore, or replace them by what they point to"
+        )

@@ -1,0 +1,183 @@
+"""What the service answers, as types. All are plain dictionaries: what came is what you see.
+
+Times are ISO 8601 texts in UTC; durations are seconds, sizes bytes.
+"""
+
+from typing import Any, Literal, TypedDict
+
+JobState = Literal["queued", "starting", "running", "paused", "stopping", "succeeded", "failed", "cancelled"]
+FINISHED: frozenset[str] = frozenset({"succeeded", "failed", "cancelled"})
+
+
+class Health(TypedDict):
+    status: str
+    version: str
+    roles: list[str]
+    scheduler: Literal["running", "absent"]
+    time: str
+
+
+class Placement(TypedDict):
+    worker: str  # "17.2.0"
+    node: str
+    devices: list[str]
+
+
+class Exit(TypedDict):
+    code: int | None
+    signal: int | None
+    ending: str
+    text: str  # for people
+
+
+class Progress(TypedDict):
+    step: int
+    steps: int | None  # the total, if known
+    metric: str
+    value: float | None  # None: it was not a number
+    spark: list[float | None]  # the curve in a few values
+    updated_at: str
+    eta_seconds: float | None
+
+
+class Job(TypedDict):
+    id: int
+    name: str
+    user: str
+    state: JobState
+    reason: str
+    priority: int
+    deadline: str | None
+    time_limit: float | None
+    attempt: int  # 0: never started
+    workers: int
+    placement: list[Placement]
+    submitted_at: str
+    queued_at: str
+    started_at: str | None
+    finished_at: str | None
+    run_seconds: float
+    wait_seconds: float
+    restarts: int
+    preemptions: int
+    migrations: int
+    resizes: int
+    exit: Exit | None
+    progress: Progress | None
+    spec: dict[str, Any]
+
+
+class JobPage(TypedDict):
+    jobs: list[Job]
+    total: int  # of all that match, not only of this page
+
+
+class Checked(TypedDict):
+    """The answer to a submission that was only tried."""
+
+    valid: bool
+    spec: dict[str, Any]
+
+
+class Series(TypedDict):
+    name: str
+    count: int
+    last: float | None
+    min: float | None
+    max: float | None
+    points: list[tuple[int, float | None, str]]  # step, value, time
+
+
+class Event(TypedDict):
+    serial: int
+    at: str
+    kind: str
+    cause: str
+    job: int | None
+    attempt: int | None
+    node: str | None
+    state: str | None
+    data: dict[str, Any]
+
+
+class Estimate(TypedDict):
+    start_seconds: float | None
+    low: float | None
+    high: float | None
+
+
+class Explanation(TypedDict):
+    job: int
+    state: JobState
+    text: str
+    position: int | None
+    estimate: Estimate | None
+    stage: str | None
+
+
+class AttemptWorker(TypedDict):
+    worker: str
+    node: str
+    devices: list[str]
+    started_at: str | None
+    ended_at: str | None
+    exit: Exit | None
+
+
+class Attempt(TypedDict):
+    attempt: str  # "17.2"
+    created_at: str
+    ended_at: str | None
+    stop: str | None
+    workers: list[AttemptWorker]
+
+
+class Device(TypedDict):
+    id: str
+    kind: str
+    model: str
+    memory: int
+    outside_use: str  # "": nobody outside uses it
+    job: int | None
+
+
+class Node(TypedDict):
+    name: str
+    executor: str
+    state: str
+    capacity: dict[str, float]
+    reserved: dict[str, float]
+    free: dict[str, float]
+    devices: list[Device]
+    jobs: list[int]
+    storage: dict[str, Any] | None
+
+
+class Policy(TypedDict):
+    preset: str
+    stages: dict[str, str]
+    params: dict[str, Any]
+    available: dict[str, Any]
+    fault: dict[str, Any] | None
+
+
+class User(TypedDict):
+    name: str
+    role: Literal["admin", "user"]
+    uid: int | None
+    gid: int | None
+    max_priority: int | None
+
+
+class Token(TypedDict):
+    id: int
+    user: str
+    label: str
+    created_at: str
+
+
+class NewToken(TypedDict):
+    id: int
+    token: str  # shown this one time only
+    user: str
+    label: str

@@ -1,0 +1,1 @@
+"""What acts: each executor starts, stops and watches workers in its own way behind `domain.ports.Executor`."""

@@ -1,0 +1,241 @@
+"""Runs workers as processes of this machine. What is true of a worker is in its folder; nothing here must survive."""
+
+import hashlib
+import logging
+import shutil
+import signal
+import stat
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.events import Event, WorkerExited, WorkerStarted
+from schedulearn.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.domain.node import Node
+from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.domain.ports import Clock, EventSink, Launch
+from schedulearn.domain.resources import CPUS
+from schedulearn.executors.process import cgroups as permitted
+from schedulearn.executors.process import leftovers
+from schedulearn.executors.process.claim import Claim, is_held, read_claim, void
+from schedulearn.executors.process.cores import Cores
+from schedulearn.executors.process.discovery import gpu_devices
+from schedulearn.executors.process.endings import end_of
+from schedulearn.executors.process.lanes import Lanes
+from schedulearn.executors.process.paths import JobPaths, WorkerPaths, locked, write_json
+from schedulearn.executors.process.prepare import Limits, make_worker_folder, prepare
+from schedulearn.executors.process.procfs import descendants
+from schedulearn.executors.process.spawn import PATIENCE, signal_shim, spawn
+from schedulearn.executors.process.watcher import Watched, Watcher
+
+log = logging.getLogger(__name__)
+LOG_CAP = 64 << 20
+THREADS = 8
+
+
+class ProcessExecutor:
+    """Implements `domain.ports.Executor`. Calls return at once; the work is done in order for each worker."""
+
+    def __init__(
+        self,
+        root: Path,
+        sink: EventSink,
+        clock: Clock,
+        node: Node,
+        *,
+        log_cap: int = LOG_CAP,
+        cgroups: permitted.Cgroups | None = None,  # None: whatever this machine permits
+        use_pidfd: bool = True,
+    ) -> None:
+        self._root, self._sink, self._clock, self._node = root.absolute(), sink, clock, node
+        self._log_cap = log_cap
+        self._cgroups = permitted.detect() if cgroups is None else cgroups
+        self._instance = hashlib.sha256(str(self._root).encode()).hexdigest()[:8]
+        self._cores = Cores()
+        self._watched: dict[WorkerId, Claim] = {}  # running, as far as we know
+        self._ended: set[WorkerId] = set()  # whose end was reported
+        self._lock = threading.Lock()  # guards the two above
+        self._lanes = Lanes(THREADS)
+        self._watcher = Watcher(self._on_end, use_pidfd=use_pidfd)
+
+    # --- the port
+
+    def nodes(self) -> list[Node]:
+        if not self._node.devices:
+            return [self._node]
+        with self._lock:
+            shims = [claim.pid for claim in self._watched.values()]
+        own = {pid for top in shims for pid in descendants(top)}
+        return [replace(self._node, devices=gpu_devices(own))]
+
+    def start(self, launch: Launch) -> None:
+        self._submit(launch.worker, self._start, launch)
+
+    def adopt(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002 (there is only one node)
+        self._submit(worker, self._follow, worker)
+
+    def stop(self, worker: WorkerId, node: NodeName, grace: float) -> None:  # noqa: ARG002
+        self._submit(worker, self._stop, worker, grace)
+
+    def pause(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
+        self._submit(worker, self._signal, worker, signal.SIGTSTP)
+
+    def resume(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
+        self._submit(worker, self._signal, worker, signal.SIGCONT)
+
+    def forget(self, job: JobId) -> None:
+        self._lanes.submit(job, partial(self._forget, job))
+
+    def close(self) -> None:
+        self._watcher.close()
+        self._lanes.close()
+
+    # --- in the background, one at a time for each worker
+
+    def _submit(self, worker: WorkerId, task: Callable[..., None], *args: object) -> None:
+        self._lanes.submit(worker, partial(task, *args))
+
+    def _start(self, launch: Launch) -> None:
+        paths = self._paths(launch.worker)
+        try:
+            make_worker_folder(paths)
+            with locked(paths.lock):
+                if read_claim(paths.claim) is None:
+                    prepare(launch, paths, self._limits(launch))
+                    spawn(paths)
+        except (OSError, ExecutorError) as error:
+            self._not_started(launch.worker, str(error))
+        else:
+            self._follow(launch.worker)
+
+    def _limits(self, launch: Launch) -> Limits:
+        cpus, memory = launch.cpu_limit, launch.spec.resources.memory
+        plans = self._cgroups.plan(f"{self._instance}-{launch.worker}", cpus, memory)
+        cores = [] if cpus is None else self._cores.take(launch.worker, cpus)
+        return Limits(plans, cores, self._log_cap, self._node.capacity[CPUS])
+
+    def _follow(self, worker: WorkerId) -> None:
+        """Report what has become of a worker, and watch it if it still runs."""
+        paths = self._paths(worker)
+        claim = _settled(paths)
+        if claim is None:
+            self._follow_to_end(worker, paths)
+            return
+        self._cores.adopt(worker, leftovers.read_orders(paths).get("cores", ()))
+        self._emit(WorkerStarted(claim.started_at or self._clock.now(), worker))
+        with self._lock:
+            known = worker in self._watched
+            self._watched[worker] = claim
+        if not known:
+            self._watcher.add(Watched(worker, claim.pid, claim.start_time, partial(is_held, paths.claim)))
+
+    def _follow_to_end(self, worker: WorkerId, paths: WorkerPaths) -> None:
+        claim = read_claim(paths.claim)
+        if worker not in self._watched and claim and claim.started_at is not None:
+            self._emit(WorkerStarted(claim.started_at, worker))
+        self._report_end(worker)
+
+    def _on_end(self, worker: WorkerId) -> None:
+        """Called by the watcher's thread."""
+        self._submit(worker, self._end_of_watch, worker)
+
+    def _end_of_watch(self, worker: WorkerId) -> None:
+        if worker in self._watched:  # a stop may have found out first
+            self._report_end(worker)
+
+    def _report_end(self, worker: WorkerId) -> None:
+        paths = self._paths(worker)
+        claim = read_claim(paths.claim)
+        if claim and not paths.exit.exists():
+            leftovers.clean(worker, paths, claim)
+        end = end_of(paths)
+        self._note_end(worker)
+        self._emit(WorkerExited(self._clock.now() if end.at is None else end.at, worker, end.outcome))
+
+    def _not_started(self, worker: WorkerId, why: str) -> None:
+        log.warning("worker %s could not be started: %s", worker, why)
+        self._note_end(worker)
+        self._emit(WorkerExited(self._clock.now(), worker, Outcome(Ending.NOT_STARTED, detail=why)))
+
+    def _note_end(self, worker: WorkerId) -> None:
+        self._cores.release(worker)
+        with self._lock:
+            self._watched.pop(worker, None)
+            self._ended.add(worker)
+
+    def _stop(self, worker: WorkerId, grace: float) -> None:
+        paths = self._paths(worker)
+        claim = _settled(paths)
+        if claim is None:
+            if worker not in self._ended:
+                self._follow_to_end(worker, paths)
+            return
+        try:
+            write_json(paths.stop, {"grace": grace})
+        except OSError as error:  # a full disk; the shim knows the job's own grace period
+            log.warning("worker %s: cannot note the grace period: %s", worker, error)
+        signal_shim(claim, signal.SIGTERM)
+        if worker not in self._watched:
+            self._follow(worker)
+
+    def _signal(self, worker: WorkerId, number: signal.Signals) -> None:
+        paths = self._paths(worker)
+        claim = read_claim(paths.claim)
+        if claim and claim.pid and is_held(paths.claim):
+            signal_shim(claim, number)
+
+    def _forget(self, job: JobId) -> None:
+        folder = JobPaths.of(self._root, job).folder
+        if any(read_claim(claim) and is_held(claim) for claim in folder.glob("attempts/*/*/claim")):
+            log.warning("job %s still runs: its folder is kept", job)
+            return
+        gone = folder.with_name(f"{folder.name}.gone")
+        _remove_tree(gone)
+        with suppress(FileNotFoundError):
+            folder.rename(gone)  # at once, so that nobody sees half a job
+        _remove_tree(gone)
+        with self._lock:
+            self._ended = {worker for worker in self._ended if worker.job != job}
+
+    def _paths(self, worker: WorkerId) -> WorkerPaths:
+        return WorkerPaths.of(self._root, worker)
+
+    def _emit(self, event: Event) -> None:
+        try:
+            self._sink(event)
+        except Exception:
+            log.exception("nobody took %s", event)
+
+
+def _settled(paths: WorkerPaths) -> Claim | None:
+    """The claim of a shim that lives, once its command runs; None: nothing runs, and nothing will."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        claim = read_claim(paths.claim)
+        if claim is None:
+            if not paths.folder.exists() or void(paths.claim):
+                return None
+        elif not is_held(paths.claim):
+            return None
+        elif claim.started_at is not None or time.monotonic() > deadline:
+            return claim
+        time.sleep(0.01)
+
+
+def _remove_tree(folder: Path) -> None:
+    """Also where the job took away its own right to write."""
+
+    def open_up(_: object, path: str, __: object) -> None:
+        place = Path(path)
+        for entry in (place.parent, place):
+            with suppress(OSError):
+                entry.chmod(entry.stat(follow_symlinks=False).st_mode | stat.S_IRWXU, follow_symlinks=False)
+
+    if folder.exists():
+        shutil.rmtree(folder, onerror=open_up)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,75 @@
+"""What a worker leaves behind when its shim is killed: find it, kill it, remove its control groups."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from schedulearn.domain.ids import WorkerId
+from schedulearn.executors.process.claim import Claim
+from schedulearn.executors.process.groups import remove_group
+from schedulearn.executors.process.paths import WorkerPaths
+from schedulearn.executors.process.procfs import all_pids, boot_id, send, stat_fields
+
+PATIENCE = 5.0  # seconds until a process that does not die is left alone
+
+
+def read_orders(paths: WorkerPaths) -> dict[str, Any]:
+    """What the shim was told; {} if that cannot be read."""
+    try:
+        orders = json.loads(paths.launch.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return orders if isinstance(orders, dict) else {}
+
+
+def clean(worker: WorkerId, paths: WorkerPaths, claim: Claim) -> None:
+    """Only for a worker of this boot: after a restart of the machine its pids are other processes'."""
+    if claim.boot_id != boot_id():
+        return
+    plans = read_orders(paths).get("groups", [])
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        pids = set(_survivors(worker, paths, claim, plans))
+        if not pids:
+            break
+        for pid in pids:
+            send(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    for plan in plans:
+        remove_group(plan)
+
+
+def _survivors(worker: WorkerId, paths: WorkerPaths, claim: Claim, plans: list[Any]) -> Iterator[int]:
+    for plan in plans:
+        with suppress(OSError):
+            yield from map(int, (Path(plan["dir"]) / "cgroup.procs").read_text().split())
+    # The path tells our 17.2.0 from that of a service with another data folder.
+    marks = {f"SCHEDULEARN_WORKER={worker}".encode(), f"SCHEDULEARN_CONTROL={paths.control}".encode()}
+    session = _session_of(claim)
+    for pid in all_pids():
+        if pid == os.getpid():
+            continue
+        with suppress(OSError, IndexError):
+            fields = stat_fields(pid)
+            if fields[0] != "Z" and (int(fields[3]) == session or marks <= _environ(pid)):
+                yield pid
+
+
+def _environ(pid: int) -> set[bytes]:
+    return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+
+
+def _session_of(claim: Claim) -> int | None:
+    """The session that the command led. Its number is taken while members live: ours, unless a new leader has it."""
+    if not claim.child_pid:
+        return None
+    try:
+        leader = int(stat_fields(claim.child_pid)[19])
+    except (OSError, IndexError):
+        return claim.child_pid
+    return claim.child_pid if leader == claim.child_start_time else None

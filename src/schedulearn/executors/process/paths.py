@@ -1,0 +1,134 @@
+"""Where a job and its workers keep their files, and how files are written so that a crash leaves no half of one."""
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedulearn.domain.ids import JobId, WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class JobPaths:
+    """The folder of one job."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, root: Path, job: JobId) -> "JobPaths":
+        return cls(root / "jobs" / str(job))
+
+    @property
+    def run(self) -> Path:
+        return self.folder / "run"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint"
+
+    @property
+    def attempts(self) -> Path:
+        return self.folder / "attempts"
+
+    @property
+    def lock(self) -> Path:
+        """Held while the run folder is filled."""
+        return self.folder / "prepare.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPaths:
+    """The folder of one worker."""
+
+    job: JobPaths
+    folder: Path
+
+    @classmethod
+    def of(cls, root: Path, worker: WorkerId) -> "WorkerPaths":
+        job = JobPaths.of(root, worker.job)
+        return cls(job, job.attempts / str(worker.attempt) / str(worker.rank))
+
+    @property
+    def launch(self) -> Path:
+        """What the shim is told: command, environment, limits."""
+        return self.folder / "launch.json"
+
+    @property
+    def claim(self) -> Path:
+        """Written and locked by the one shim that runs this worker."""
+        return self.folder / "claim"
+
+    @property
+    def token(self) -> Path:
+        return self.folder / "token"
+
+    @property
+    def control(self) -> Path:
+        """The present limits, for the job to read."""
+        return self.folder / "control.json"
+
+    @property
+    def spool(self) -> Path:
+        """What the job reported while the service was away."""
+        return self.folder / "spool.jsonl"
+
+    @property
+    def stop(self) -> Path:
+        """How long a stop may take; read by the shim on SIGTERM."""
+        return self.folder / "stop.json"
+
+    @property
+    def exit(self) -> Path:
+        """How the worker ended; written once by the shim."""
+        return self.folder / "exit.json"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    @property
+    def shim_log(self) -> Path:
+        """What the shim itself had to complain about: normally empty."""
+        return self.folder / "shim.log"
+
+    @property
+    def lock(self) -> Path:
+        """Held while the worker is being started, so that two starters do not both prepare it."""
+        return self.folder / "prepare.lock"
+
+
+def write_file(path: Path, data: bytes, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
+    """Replace a file whole: readers see the old content or the new one, even after a crash."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            if owner:
+                os.fchown(file.fileno(), *owner)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Mapping[str, object], mode: int = 0o644) -> None:
+    write_file(path, json.dumps(value).encode(), mode)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock that dies with its holder."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,94 @@
+"""What /proc knows of processes. Part of the shim: standard library only, few imports."""
+# ruff: noqa: PTH110, PTH208
+# (part of the shim: importing pathlib would double its time to start)
+
+import os
+from contextlib import suppress
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def read_text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def boot_id() -> str:
+    return read_text("/proc/sys/kernel/random/boot_id").strip()
+
+
+def stat_fields(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on: [0] state, [1] parent, [3] session, [19] start time."""
+    return read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def start_time(pid: int) -> int | None:
+    """With the pid this names one process for the whole life of the machine. None: there is no such process."""
+    try:
+        return int(stat_fields(pid)[19])
+    except (OSError, IndexError):
+        return None
+
+
+def all_pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _children(pid: int) -> list[int]:
+    kids: list[int] = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        kids += map(int, read_text(f"/proc/{pid}/task/{thread}/children").split())
+    return kids
+
+
+def _children_by_scan(pid: int) -> list[int]:
+    """For kernels that do not list children: look at every process."""
+    kids = []
+    for other in all_pids():
+        try:
+            if int(stat_fields(other)[1]) == pid:
+                kids.append(other)
+        except (OSError, IndexError):
+            continue
+    return kids
+
+
+HAS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below `pid`. Nobody gets away: orphans come back to the shim, which is their subreaper."""
+    found: list[int] = []
+    queue = [pid]
+    while queue:
+        parent = queue.pop()
+        try:
+            kids = _children(parent) if HAS_CHILDREN else _children_by_scan(parent)
+        except OSError:
+            continue  # it has ended meanwhile
+        found += kids
+        queue += kids
+    return found
+
+
+def send(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # it has ended, or it became another user (setuid)
+        os.kill(pid, number)
+
+
+def resident(pid: int) -> int:
+    try:
+        return int(read_text(f"/proc/{pid}/statm").split()[1]) * PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def proportional(pid: int) -> int:
+    """Memory with shared pages divided among their users. Slower than `resident`, but forked workers share much."""
+    try:
+        for line in read_text(f"/proc/{pid}/smaps_rollup").splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return resident(pid)

@@ -1,0 +1,408 @@
+"""Runs one worker and outlives the service that started it: `python -I -S shim.py WORKER_DIR`.
+
+It claims the worker (so that it never runs twice), starts the command, keeps its output, stops it when asked, and
+writes down how it ended. Standard library only and few imports: a worker should start at once.
+Signals: SIGTERM stops the worker (stop.json says how long that may take), SIGTSTP suspends its tree, SIGCONT resumes.
+"""
+# ruff: noqa: PTH104
+# (importing pathlib would double the time to start; and the package must be found first)
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+
+if __name__ == "__main__":  # -I leaves out the script's folder, -S the installed packages
+    sys.path.append(__file__.rsplit("/", 4)[0])
+
+from schedulearn.executors.process.groups import Groups
+from schedulearn.executors.process.logwriter import LogWriter
+from schedulearn.executors.process.procfs import (
+    boot_id,
+    descendants,
+    proportional,
+    read_text,
+    resident,
+    send,
+    start_time,
+)
+
+TYPE_CHECKING = False  # importing typing would be slow, too
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, NoReturn
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+READY_FD = "SCHEDULEARN_READY_FD"  # names the pipe on which the service hears that the command runs
+CLAIM_SIZE = 512  # claims are padded: one write replaces another whole
+EXIT_SIZE = 4096  # reserved at the start, so that a full disk cannot keep the end from being written down
+CHUNK = 1 << 18
+MEMORY_INTERVAL = 0.2  # seconds between looks at the tree's memory
+DRAIN_TIME = 5.0  # how long output is still read once all writers should be dead
+KILL_TIME = 10.0
+EXIT_TIME = 600.0  # how long writing exit.json is tried again
+
+
+class NotStarted(Exception):
+    """The command could not be started; the text says why."""
+
+
+def take_claim(folder: str) -> int | None:
+    """Become the one shim of this worker; None: somebody else is, or was."""
+    fd = os.open(f"{folder}/claim", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return None
+    return None if os.fstat(fd).st_size else fd
+
+
+def write_claim(fd: int, claim: dict[str, Any]) -> None:
+    os.pwrite(fd, json.dumps(claim).ljust(CLAIM_SIZE).encode(), 0)
+    os.fsync(fd)
+
+
+class Supervisor:
+    """One worker from its start to the record of its end."""
+
+    def __init__(self, folder: str, claim_fd: int, ready_fd: int | None) -> None:
+        self.folder, self.claim_fd, self.ready_fd = folder, claim_fd, ready_fd
+        self.claim: dict[str, Any] = {"pid": os.getpid(), "start_time": start_time(os.getpid()), "boot_id": boot_id()}
+        self.launch: dict[str, Any] = {}
+        self.signals: set[int] = set()  # caught, not yet acted on
+        self.child = 0
+        self.status: int | None = None  # the main process's, once it ended
+        self.childless = False
+        self.kill_at: float | None = None  # set once a stop was asked
+        self.oom = False
+        self.watch_memory = False
+        self.next_look = 0.0
+        self.output = -1
+
+    def run(self) -> None:
+        self.wake = self._catch_signals()
+        try:
+            self.launch = json.loads(read_text(f"{self.folder}/launch.json"))
+            self._reserve_exit()
+            write_claim(self.claim_fd, self.claim)  # from here on this worker counts as started
+        except (OSError, ValueError) as error:
+            os.ftruncate(self.claim_fd, 0)
+            self._tell_service(f"cannot use the worker's folder: {error}")
+            return
+        _prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self.groups = Groups(self.launch["groups"])
+        self.log = LogWriter(f"{self.folder}/log", self.launch["log_cap"])
+        detail = ""
+        try:
+            self._spawn()
+        except (NotStarted, OSError) as problem:
+            detail = str(problem)
+        else:
+            self._announce()
+            self._supervise()
+        self._finish(detail)
+
+    def _catch_signals(self) -> int:
+        def note(number: int, _frame: FrameType | None) -> None:
+            self.signals.add(number)
+
+        for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGTSTP, signal.SIGCONT):
+            signal.signal(number, note)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTTOU, signal.SIGTTIN):
+            signal.signal(number, signal.SIG_IGN)
+        read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        return read_end
+
+    # --- start
+
+    def _spawn(self) -> None:
+        self.output, output_end = os.pipe()
+        _grow_pipe(self.output)
+        go_read, go_write = os.pipe()
+        problem_read, problem_write = os.pipe()
+        self.child = os.fork()
+        if self.child == 0:
+            os.close(go_write)
+            self._become_worker(output_end, go_read, problem_write)
+        for fd in (output_end, go_read, problem_write):
+            os.close(fd)
+        held = self.groups.enter(self.child)
+        limit = self.launch["memory"]
+        self.watch_memory = limit is not None and "memory" not in held
+        os.write(go_write, b"-" if "cpu" in held else b"a")
+        os.close(go_write)
+        with open(problem_read, "rb") as pipe:
+            problem = pipe.read()
+        if problem:
+            raise NotStarted(problem.decode(errors="replace"))
+
+    def _become_worker(self, output: int, go: int, problem: int) -> NoReturn:
+        """In the forked child: never returns."""
+        doing = "start"
+        try:
+            os.close(self.claim_fd)  # the claim lives exactly as long as the shim
+            os.setsid()
+            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            order = os.read(go, 1)
+            if not order:
+                os._exit(127)
+            if order == b"a" and self.launch["cores"]:
+                os.sched_setaffinity(0, self.launch["cores"])
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            _default_signals()
+            doing = f"become user {self.launch['uid']}"
+            self._drop_privileges()
+            doing = f"enter {self.launch['cwd']}"
+            os.chdir(self.launch["cwd"])
+            doing = f"run {self.launch['argv'][0]!r}"
+            os.execvpe(self.launch["argv"][0], self.launch["argv"], self.launch["env"])
+        except BaseException as error:
+            why = error.strerror if isinstance(error, OSError) else repr(error)
+            text = f"cannot {doing}: {why}"
+            if doing.startswith("run ") and isinstance(error, FileNotFoundError):
+                text = f"command not found: {self.launch['argv'][0]}"
+            os.write(problem, text.encode(errors="replace"))
+        finally:
+            os._exit(127)
+
+    def _drop_privileges(self) -> None:
+        if self.launch["uid"] is not None:
+            if os.geteuid() == 0:
+                os.setgroups(self.launch["groups_of_user"])
+            os.setgid(self.launch["gid"])
+            os.setuid(self.launch["uid"])
+            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user has cleared it
+        if os.getppid() != self.claim["pid"]:
+            os._exit(127)  # the shim died before the death signal was set
+
+    def _announce(self) -> None:
+        """The command runs: say so in the claim, and to the service if it still listens."""
+        self.claim.update(child_pid=self.child, child_start_time=start_time(self.child), started_at=time.time())
+        with suppress(OSError):  # the space is there already; a disk that fails even so must not stop the job
+            write_claim(self.claim_fd, self.claim)
+        self._tell_service("ok")
+
+    def _tell_service(self, text: str) -> None:
+        if self.ready_fd is not None:
+            with suppress(OSError):
+                os.write(self.ready_fd, text.encode())
+            os.close(self.ready_fd)
+            self.ready_fd = None
+
+    # --- while it runs
+
+    def _supervise(self) -> None:
+        poll = select.poll()
+        poll.register(self.wake, select.POLLIN)
+        poll.register(self.output, select.POLLIN)
+        self.signals.add(signal.SIGCHLD)  # it may have ended before we listened
+        while not self._over():
+            timeout = 0.0 if self.signals else self._patience()
+            ready = {fd for fd, _ in poll.poll(None if timeout is None else timeout * 1000)}
+            if self.wake in ready:
+                _empty(self.wake)
+            if self.output in ready and not self._pump():
+                poll.unregister(self.output)
+            self._act_on_signals()
+            self._look_at_memory()
+
+    def _over(self) -> bool:
+        """The main process ended. During a stop the rest of the tree (a shell's child, say) keeps its grace."""
+        if self.kill_at is not None and time.monotonic() >= self.kill_at:
+            return True
+        return self.status is not None and (self.kill_at is None or self.childless)
+
+    def _patience(self) -> float | None:
+        waits = []
+        if self.kill_at is not None:
+            waits.append(self.kill_at - time.monotonic())
+        if self.watch_memory:
+            waits.append(MEMORY_INTERVAL)
+        return max(0.0, min(waits)) + 0.001 if waits else None
+
+    def _act_on_signals(self) -> None:
+        caught, self.signals = self.signals, set()
+        if signal.SIGCHLD in caught:
+            self._reap()
+        if signal.SIGTERM in caught:
+            self._begin_stop()
+        elif signal.SIGTSTP in caught:
+            self._suspend()
+        elif signal.SIGCONT in caught:
+            self._signal_tree(signal.SIGCONT)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self.childless = True
+                return
+            if pid == 0:
+                return
+            if pid == self.child:
+                self.status = status
+
+    def _begin_stop(self) -> None:
+        grace = float(self.launch["grace"])
+        with suppress(OSError, ValueError, KeyError):  # a full disk may have kept it from being written
+            grace = float(json.loads(read_text(f"{self.folder}/stop.json"))["grace"])
+        kill_at = time.monotonic() + max(0.0, grace)
+        first = self.kill_at is None
+        self.kill_at = kill_at if self.kill_at is None else min(kill_at, self.kill_at)
+        if first and grace > 0:
+            self._signal_tree(signal.SIGTERM)
+            self._signal_tree(signal.SIGCONT)  # a suspended process sees the first only when it goes on
+
+    def _signal_tree(self, number: int) -> None:
+        for pid in descendants(os.getpid()):
+            send(pid, number)
+
+    def _suspend(self) -> None:
+        """Again until nobody new is found: a process may fork while we walk."""
+        seen: set[int] = set()
+        while fresh := set(descendants(os.getpid())) - seen:
+            for pid in fresh:
+                send(pid, signal.SIGSTOP)
+            seen |= fresh
+
+    def _look_at_memory(self) -> None:
+        if not self.watch_memory or time.monotonic() < self.next_look:
+            return
+        self.next_look = time.monotonic() + MEMORY_INTERVAL
+        pids, limit = descendants(os.getpid()), self.launch["memory"]
+        if sum(map(resident, pids)) > limit and sum(map(proportional, pids)) > limit:
+            self.oom = True
+            self._kill_tree()
+
+    # --- output
+
+    def _pump(self) -> bool:
+        """Move one chunk; False: nobody writes any more."""
+        data = os.read(self.output, CHUNK)
+        if data:
+            self.log.write(data)
+        return bool(data)
+
+    def _drain(self) -> None:
+        """All writers are dead, so the end comes at once, unless one of them hangs in the kernel."""
+        deadline = time.monotonic() + DRAIN_TIME
+        poll = select.poll()
+        poll.register(self.output, select.POLLIN)
+        while time.monotonic() < deadline:
+            if poll.poll(100) and not self._pump():
+                return
+
+    # --- end
+
+    def _kill_tree(self) -> None:
+        deadline = time.monotonic() + KILL_TIME
+        pause = 0.001
+        self._reap()
+        while not self.childless and time.monotonic() < deadline:
+            self._signal_tree(signal.SIGKILL)
+            time.sleep(pause)
+            pause = min(0.05, pause * 2)
+            self._reap()
+
+    def _finish(self, problem: str) -> None:
+        self._kill_tree()
+        if self.status is not None:
+            self.oom = self.oom or (self.status != 0 and self.groups.killed_for_memory())
+        if not problem:
+            self._drain()
+        self.groups.remove()
+        self.log.close()
+        self._write_exit(problem)
+        self._tell_service("ended")
+
+    def _reserve_exit(self) -> None:
+        with open(f"{self.folder}/exit.tmp", "wb") as file:
+            file.write(b" " * EXIT_SIZE)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _write_exit(self, problem: str) -> None:
+        code = os.waitstatus_to_exitcode(self.status) if self.status is not None else -signal.SIGKILL
+        record = {
+            "exit_code": code if code >= 0 and not problem else None,
+            "signal": -code if code < 0 and not problem else None,
+            "oom": self.oom,
+            "memory_limit": self.launch["memory"],
+            "boot_id": self.claim["boot_id"],
+            "at": time.time(),
+            "detail": problem,
+            "stopped": self.kill_at is not None,
+            "not_started": bool(problem),
+        }
+        data = json.dumps(record).encode()
+        deadline = time.monotonic() + EXIT_TIME
+        while not self._try_exit(data) and time.monotonic() < deadline:
+            time.sleep(0.5)
+
+    def _try_exit(self, data: bytes) -> bool:
+        temporary = f"{self.folder}/exit.tmp"
+        try:
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT, 0o644)
+            try:
+                os.pwrite(fd, data, 0)
+                os.ftruncate(fd, len(data))
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.rename(temporary, f"{self.folder}/exit.json")
+        except FileNotFoundError:
+            return True  # the job was forgotten: nobody wants to know
+        except OSError:
+            return False
+        return True
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _grow_pipe(fd: int) -> None:
+    """A larger pipe means fewer switches for a job that prints a lot; the system may refuse."""
+    with suppress(OSError):
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 1 << 20)
+
+
+def _default_signals() -> None:
+    """Python ignores some signals, and ignoring is inherited."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTTOU, signal.SIGTTIN):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _empty(fd: int) -> None:
+    with suppress(BlockingIOError):
+        while os.read(fd, 4096):
+            pass
+
+
+def main(folder: str) -> int:
+    os.chdir("/")  # hold no folder of the caller
+    ready = os.environ.get(READY_FD)
+    ready_fd = int(ready) if ready else None
+    if ready_fd is not None:
+        os.set_inheritable(ready_fd, False)
+    claim_fd = take_claim(folder)
+    if claim_fd is not None:
+        Supervisor(folder, claim_fd, ready_fd).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,159 @@
+"""Bringing reports to the service, from a thread of its own."""
+
+import http.client
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from schedulearn.job.spool import Point, Spool, number
+
+BATCH = 500  # points in one request
+_TIMEOUT = 2.0  # seconds for the service to answer
+_LONGEST_BACK_OFF = 15.0
+_UNACCEPTABLE = frozenset({400, 413, 422})  # the service will never take these points
+
+
+class Target(NamedTuple):
+    """Where the reports of this worker go."""
+
+    url: str
+    token_file: str
+    worker: str  # "17.2.0"
+
+    @property
+    def path(self) -> str:
+        return f"/api/v1/attempts/{self.worker.rpartition('.')[0]}/reports"
+
+
+class Sender:
+    """Sends what the spool holds. When the service is away it tries again later, and less and less often."""
+
+    def __init__(self, target: Target, spool: Spool | None) -> None:
+        self._target, self._spool = target, spool
+        self._connection: http.client.HTTPConnection | None = None
+        self._back_off = 0.0
+        self._not_before = 0.0
+        self._stuck: list[Point] = []  # numbered points that no disk would take
+        self._last_seq = 0
+        self._changing = threading.RLock()  # held for a moment, to change what is stuck
+        self._sending = threading.Lock()  # held as long as a request takes
+
+    def hand_over(self, points: list[Point], most: int) -> None:
+        """Write points to the spool; where that is not possible keep at most `most` of them in memory."""
+        with self._changing:
+            points = self._stuck + points
+            try:
+                if self._spool is None:
+                    raise OSError("there is no spool")
+                self._spool.append(points)
+                self._stuck = []
+            except OSError:
+                stuck = self._stuck + number(points[len(self._stuck) :], self._last_seq)
+                self._last_seq = stuck[-1]["seq"]
+                self._stuck = thinned(stuck) if len(stuck) > most else stuck
+
+    def send(self, until: float, now: bool = False) -> bool:
+        """Send what waits, until that time at the latest; whether all is sent. `now`: do not wait for the back-off."""
+        if not now and time.monotonic() < self._not_before:
+            return False
+        if not self._sending.acquire(timeout=min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)):
+            return False
+        try:
+            return self._send_spool(until) and self._send_stuck(until)
+        finally:
+            self._sending.release()
+
+    def _send_spool(self, until: float) -> bool:
+        if self._spool is None:
+            return True
+        try:
+            with self._spool.sending() as mine:
+                # If it is not ours to send, another process of this worker does it for all.
+                return mine and self._drain(self._spool, until)
+        except OSError:
+            return bool(self._stuck)  # the disk is not to be used: what is in memory can still go
+
+    def _drain(self, spool: Spool, until: float) -> bool:
+        while True:
+            batch = spool.next_batch(BATCH)
+            if batch.points and (time.monotonic() > until or not self._post(batch.points)):
+                return False
+            spool.confirm(batch)
+            if not batch.points:
+                return True
+
+    def _send_stuck(self, until: float) -> bool:
+        while batch := self._stuck[:BATCH]:
+            if time.monotonic() > until or not self._post(batch):
+                return False
+            with self._changing:
+                self._stuck = [point for point in self._stuck if point["seq"] > batch[-1]["seq"]]
+        return True
+
+    def _post(self, points: list[Point]) -> bool:
+        """One request. True if the points are done with: taken, or such that the service will never take them."""
+        try:
+            status = self._exchange(json.dumps({"worker": self._target.worker, "points": points}).encode())
+        except (OSError, ValueError, http.client.HTTPException):
+            status = 0
+        done = status in _UNACCEPTABLE or 200 <= status < 300
+        if done:
+            self._back_off = self._not_before = 0.0
+        else:
+            self.close()
+            self._back_off = min(max(0.5, 2 * self._back_off), _LONGEST_BACK_OFF)
+            self._not_before = time.monotonic() + self._back_off
+        return done
+
+    def _exchange(self, body: bytes) -> int:
+        """The status of the answer. A kept connection that the service has closed meanwhile is opened again."""
+        kept = self._connection is not None
+        try:
+            return self._request(body)
+        except TimeoutError:
+            raise
+        except (OSError, http.client.HTTPException):
+            if not kept:
+                raise
+            self.close()
+            return self._request(body)
+
+    def _request(self, body: bytes) -> int:
+        parts = urlsplit(self._target.url)
+        if self._connection is None:
+            secure = parts.scheme == "https"
+            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+            self._connection = kind(parts.hostname or "", parts.port, timeout=_TIMEOUT)
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._token()}"}
+        self._connection.request("POST", parts.path.rstrip("/") + self._target.path, body, headers)
+        response = self._connection.getresponse()
+        response.read()
+        return response.status
+
+    def _token(self) -> str:
+        return Path(self._target.token_file).read_text("utf-8").strip() if self._target.token_file else ""
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def thinned(points: list[Point]) -> list[Point]:
+    """Every second point, and always the newest."""
+    return points[::-2][::-1]
+
+
+def sender_from_environment() -> Sender | None:
+    """None outside of Schedulearn."""
+    env = os.environ
+    url, worker = env.get("SCHEDULEARN_URL"), env.get("SCHEDULEARN_WORKER")
+    if not url or not worker:
+        return None
+    spool = env.get("SCHEDULEARN_SPOOL")
+    target = Target(url, env.get("SCHEDULEARN_TOKEN_FILE", ""), worker)
+    return Sender(target, Spool(Path(spool)) if spool else None)

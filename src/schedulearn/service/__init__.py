@@ -1,0 +1,1 @@
+"""Wires a clock, a store, executors and the control loop together; recovery."""

@@ -1,0 +1,99 @@
+"""Who is calling: bearer tokens, and what each kind of caller may do."""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from schedulearn.domain.errors import NotAllowed, SchedulearnError
+from schedulearn.domain.ids import AttemptId
+from schedulearn.store import Store
+
+ADMIN, USER, JOB = "admin", "user", "job"
+CACHE_SECONDS = 2.0  # a token revoked by another process is refused after this at the latest
+CACHE_SIZE = 10_000
+
+
+class NotAuthenticated(SchedulearnError):
+    """No token, or one that nobody has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody with a valid token. A job's own token (`attempt` is set) may only report for that attempt."""
+
+    name: str
+    role: str
+    max_priority: int = 100  # the highest priority that the caller may give
+    attempt: AttemptId | None = None
+
+    @property
+    def is_admin(self) -> bool:
+        return self.role == ADMIN
+
+    def owns(self, user: str) -> bool:
+        """Whether the caller may change what belongs to `user`."""
+        return self.is_admin or (self.role == USER and self.name == user)
+
+    def must_be_person(self) -> None:
+        if self.role == JOB:
+            raise NotAllowed("the token of a job may only send the reports of its own attempt")
+
+    def must_be_admin(self) -> None:
+        self.must_be_person()
+        if not self.is_admin:
+            raise NotAllowed("only an administrator may do this")
+
+    def must_own(self, user: str, what: str) -> None:
+        self.must_be_person()
+        if not self.owns(user):
+            raise NotAllowed(f"{what} belongs to {user}: only {user} or an administrator may do this")
+
+
+def new_token() -> str:
+    """A fresh secret. It is shown once; only its hash is kept."""
+    return "sl_" + secrets.token_urlsafe(32)
+
+
+def hash_token(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Authenticator:
+    """Finds the caller of a token, with a small cache: most requests come in bursts from the same caller."""
+
+    def __init__(self, store: Store, now: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._now = now
+        self._cache: dict[str, tuple[float, Caller]] = {}  # hash -> (good until, caller)
+
+    def cached(self, token: str) -> Caller | None:
+        """The caller if it was looked up just now. Never touches the store, so it is safe in the event loop."""
+        found = self._cache.get(hash_token(token))
+        return found[1] if found and found[0] > self._now() else None
+
+    def authenticate(self, token: str) -> Caller:
+        """The caller of this token; NotAuthenticated if there is none."""
+        if caller := self.cached(token):
+            return caller
+        digest = hash_token(token)
+        caller = self._look_up(digest)
+        if len(self._cache) >= CACHE_SIZE:
+            self._cache.clear()
+        self._cache[digest] = (self._now() + CACHE_SECONDS, caller)
+        return caller
+
+    def forget(self) -> None:
+        """Look everybody up again: a token or a user has changed."""
+        self._cache.clear()
+
+    def _look_up(self, digest: str) -> Caller:
+        token = self._store.token_by_hash(digest)
+        if token and token.attempt:
+            # A job goes on reporting when its user has been removed.
+            return Caller(token.user, JOB, attempt=token.attempt)
+        user = self._store.user(token.user) if token else None
+        if user is None:
+            raise NotAuthenticated("a valid token is needed")
+        return Caller(user.name, user.role, 100 if user.max_priority is None else user.max_priority)

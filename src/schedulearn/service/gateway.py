@@ -1,0 +1,319 @@
+"""The one door of the API: who may do what, what makes sense in the present state, and where it is kept or read.
+
+Nothing here changes a job itself. What is asked for is written into the store as a request, and the scheduler is woken.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from schedulearn import __version__
+from schedulearn.control.explain import Explanation
+from schedulearn.control.ledger import Ledger
+from schedulearn.domain.errors import Conflict, InvalidSpec, NotAllowed, NotFound
+from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
+from schedulearn.domain.job import Attempt
+from schedulearn.domain.spec import JobSpec
+from schedulearn.domain.states import FINISHED, JobState
+from schedulearn.executors.process import logs
+from schedulearn.executors.process.logs import LogChunk
+from schedulearn.executors.process.paths import JobPaths, WorkerPaths
+from schedulearn.service.auth import Authenticator, Caller
+from schedulearn.service.files import tar_of
+from schedulearn.service.people import People
+from schedulearn.service.possible import check_possible
+from schedulearn.service.snapshots import DEFAULT_LIMIT, SnapshotFolder, Upload
+from schedulearn.service.views import (
+    Counts,
+    Curve,
+    Health,
+    JobPulse,
+    LogPlace,
+    NodeView,
+    Policies,
+    PolicyChoice,
+    PolicyView,
+)
+from schedulearn.store import JobRow, JobSort, Point, Store, StoredEvent
+
+_PAUSABLE = {JobState.QUEUED, JobState.RUNNING}
+
+
+class Gateway:
+    """Every route of the API calls one method of it. All are thread-safe, as the store is."""
+
+    def __init__(
+        self,
+        store: Store,
+        data: Path,
+        wake: Callable[[], None],
+        explain: Callable[[JobId], Explanation],
+        policies: Policies,
+        *,
+        scheduler_seen: Callable[[], float | None],
+        roles: Sequence[str] = ("api", "scheduler"),
+        snapshot_limit: int = DEFAULT_LIMIT,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`scheduler_seen` is the time of the scheduler's last sign of life, or None if nobody plays that role."""
+        self._store, self._data, self._wake, self._clock = store, data, wake, clock
+        self._explain, self._policies = explain, policies
+        self._scheduler_seen, self._roles = scheduler_seen, tuple(roles)
+        self._snapshots = SnapshotFolder(data / "snapshots", snapshot_limit)
+        self._closing = threading.Event()
+        self.auth = Authenticator(store)
+        self.people = People(store, self.auth, clock)
+
+    def now(self) -> float:
+        return self._clock()
+
+    def close(self) -> None:
+        """Let streams end: the service is about to stop."""
+        self._closing.set()
+
+    @property
+    def closing(self) -> bool:
+        return self._closing.is_set()
+
+    # --- jobs: asking
+
+    def check(self, caller: Caller, spec: JobSpec) -> None:
+        """InvalidSpec if this job would not be taken."""
+        caller.must_be_person()
+        self._check_priority(caller, spec.priority)
+        nodes = self._store.list_nodes()
+        for name in ("image", "setup", "mounts"):
+            if getattr(spec, name) and all(node.executor == "process" for node in nodes):
+                raise InvalidSpec(name, "no node runs containers yet", "leave it out")
+        if spec.snapshot and not self._snapshots.has(spec.snapshot):
+            problem = f"there is no such snapshot here: upload it first with PUT /api/v1/snapshots/{spec.snapshot}"
+            raise InvalidSpec("snapshot", problem, "the SHA-256 of an uploaded snapshot")
+        for other in spec.depends_on:
+            if self._store.job(other) is None:
+                raise InvalidSpec("depends_on", f"there is no job {other}", "ids of jobs that exist")
+        check_possible(spec, nodes)
+
+    def submit(self, caller: Caller, spec: JobSpec) -> JobRow:
+        self.check(caller, spec)
+        job = self._store.add_job(spec, caller.name, self.now(), f"submitted by {caller.name}")
+        self._wake()
+        return self.job(job)
+
+    def cancel(self, caller: Caller, job: JobId) -> JobRow:
+        row = self._own(caller, job)
+        if row.job.state in FINISHED:
+            raise Conflict(f"job {job} is already over: it has {_past(row.job.state)}")
+        return self._ask("cancel", row, {}, caller)
+
+    def delete(self, caller: Caller, job: JobId) -> JobRow:
+        """Stop it at once if it runs, then forget it."""
+        return self._ask("delete", self._own(caller, job), {}, caller)
+
+    def pause(self, caller: Caller, job: JobId) -> JobRow:
+        row = self._own(caller, job)
+        if row.job.state not in _PAUSABLE:
+            raise Conflict(f"job {job} cannot be paused while it is {row.job.state}; only a queued or running one can")
+        return self._ask("pause", row, {}, caller)
+
+    def resume(self, caller: Caller, job: JobId) -> JobRow:
+        row = self._own(caller, job)
+        if row.job.state is not JobState.PAUSED:
+            raise Conflict(f"job {job} is not paused: it is {row.job.state}")
+        return self._ask("resume", row, {}, caller)
+
+    def update(self, caller: Caller, job: JobId, fields: Mapping[str, float | int | None]) -> JobRow:
+        """New priority, deadline or time limit. The answer shows them already, whenever the scheduler takes them up."""
+        row = self._own(caller, job)
+        if row.job.state in FINISHED:
+            raise Conflict(f"job {job} is already over: it has {_past(row.job.state)}")
+        if "priority" in fields:
+            self._check_priority(caller, int(fields["priority"] or 0))
+        if not fields:
+            return row
+        changed: Any = dict(fields)
+        return self._ask("update", replace(row, job=replace(row.job, **changed)), fields, caller)
+
+    # --- jobs: reading
+
+    def job(self, job: JobId) -> JobRow:
+        row = self._store.job(job)
+        if row is None:
+            raise NotFound(f"there is no job {job}")
+        return row
+
+    def jobs(
+        self,
+        states: Collection[JobState] | None,
+        user: str | None,
+        name: str | None,
+        sort: JobSort,
+        descending: bool,
+        limit: int,
+        offset: int,
+    ) -> tuple[list[JobRow], int]:
+        return self._store.list_jobs(states, user, name, sort, descending, limit, offset)
+
+    def attempts(self, job: JobId) -> list[Attempt]:
+        self.job(job)
+        return self._store.attempts_of(job)
+
+    def explain(self, job: JobId) -> tuple[JobRow, Explanation]:
+        return self.job(job), self._explain(job)
+
+    def curves(self, job: JobId, name: str | None, max_points: int) -> list[Curve]:
+        self.job(job)
+        series = [s for s in self._store.series_of(job) if name is None or s.name == name]
+        return [Curve(s, self._store.curve(job, s.name, max_points)) for s in series]
+
+    def files(self, caller: Caller, job: JobId, path: str) -> Iterator[bytes]:
+        """A tar stream of the run folder. It may hold anything, so it is for the job's owner alone."""
+        row = self._own(caller, job)
+        return tar_of(JobPaths.of(self._data, row.job.id).run, path)
+
+    # --- output
+
+    def log_place(self, job: JobId, attempt: int | None, rank: int) -> LogPlace:
+        """Where to read: the newest attempt unless another one is named."""
+        newest = self.job(job).job.attempt
+        number = newest if attempt is None else attempt
+        if attempt is not None and not 1 <= attempt <= newest:
+            raise NotFound(f"job {job} has no attempt {attempt}")
+        if number and rank:
+            workers = next((a.workers for a in self._store.attempts_of(job) if a.id.number == number), [])
+            if rank not in {worker.id.rank for worker in workers}:
+                raise NotFound(f"attempt {job}.{number} has no worker {rank}")
+        return LogPlace(job, number, rank)
+
+    def log_read(self, place: LogPlace, limit: int) -> LogChunk:
+        return logs.read(self._log_folder(place), place.offset, limit)
+
+    def log_tail(self, place: LogPlace, lines: int) -> LogChunk:
+        return logs.tail(self._log_folder(place), lines)
+
+    def pulse(self, job: JobId) -> JobPulse | None:
+        """None: the job is gone."""
+        row = self._store.job(job)
+        return JobPulse(row.job.state, row.job.attempt_id) if row else None
+
+    # --- history
+
+    def events(self, after: int, job: JobId | None, limit: int) -> list[StoredEvent]:
+        return self._store.events_after(after, job, limit)
+
+    def job_events(self, job: JobId, after: int, limit: int) -> list[StoredEvent]:
+        self.job(job)
+        return self._store.events_after(after, job, limit)
+
+    def last_event(self) -> int:
+        return self._store.last_event_serial()
+
+    def report(self, caller: Caller, attempt: AttemptId, worker: WorkerId, points: Sequence[Point]) -> int:
+        """How many points were new."""
+        if caller.attempt != attempt:
+            raise NotAllowed(f"only the token of attempt {attempt} may send its reports")
+        if worker.of != attempt:
+            raise InvalidSpec("worker", f"{worker} is not a worker of attempt {attempt}", f"{attempt}.0, …")
+        return self._store.add_points(worker.job, worker.attempt, worker.rank, "report", points)
+
+    # --- snapshots
+
+    @property
+    def snapshot_limit(self) -> int:
+        return self._snapshots.limit
+
+    def has_snapshot(self, sha256: str) -> bool:
+        return self._snapshots.has(sha256)
+
+    def upload_snapshot(self, caller: Caller, sha256: str) -> Upload:
+        caller.must_be_person()
+        return self._snapshots.upload(sha256)
+
+    # --- nodes and policy
+
+    def nodes(self) -> list[NodeView]:
+        nodes, leases = self._store.list_nodes(), self._store.leases()
+        ledger = Ledger(nodes, leases)
+        storage = self._store.setting("storage", {})
+        views = []
+        for node in nodes:
+            here = [lease for lease in leases if lease.node == node.name]
+            held = ledger.node(node.name)
+            views.append(
+                NodeView(
+                    node,
+                    held.free if held else node.usable,
+                    tuple(sorted({lease.worker.job for lease in here})),
+                    {device: lease.worker.job for lease in here for device in lease.devices},
+                    storage.get(node.name),
+                )
+            )
+        return views
+
+    def drain(self, caller: Caller, name: NodeName, drain: bool) -> NodeView:
+        caller.must_be_admin()
+        node = next((view for view in self.nodes() if view.node.name == name), None)
+        if node is None:
+            raise NotFound(f"there is no node {name!r}")
+        self._request("drain", None, {"node": name, "drain": drain}, caller)
+        return node
+
+    def policy(self) -> PolicyView:
+        saved = self._store.setting("policy") or {}
+        fault = self._store.setting("policy_fault")
+        preset, stages, params = saved.get("preset"), saved.get("stages") or {}, saved.get("params") or {}
+        try:
+            choice = self._policies.resolve(preset, stages, params)
+        except InvalidSpec as error:
+            # It was valid when it was set: a stage has gone since. Show what is asked for, and why it cannot be.
+            choice = PolicyChoice(str(preset), stages, params)
+            fault = fault or {"at": None, "error": str(error)}
+        return PolicyView(choice, self._policies.available(), fault)
+
+    def set_policy(
+        self, caller: Caller, preset: str, stages: Mapping[str, str], params: Mapping[str, Any]
+    ) -> PolicyView:
+        caller.must_be_admin()
+        choice = self._policies.resolve(preset, stages, params)
+        asked = {"preset": preset, "stages": dict(stages), "params": dict(params)}
+        self._request("policy", None, asked, caller)
+        return PolicyView(choice, self._policies.available(), None)
+
+    # --- the service itself
+
+    def health(self) -> Health:
+        now, seen = self.now(), self._scheduler_seen()
+        return Health(__version__, self._roles, None if seen is None else max(0.0, now - seen), now)
+
+    def counts(self) -> Counts:
+        return Counts(self._store.count_by_state(), self.nodes(), self.last_event(), self.health())
+
+    # --- helpers
+
+    def _own(self, caller: Caller, job: JobId) -> JobRow:
+        caller.must_be_person()
+        row = self.job(job)
+        caller.must_own(row.job.user, f"job {job}")
+        return row
+
+    def _check_priority(self, caller: Caller, priority: int) -> None:
+        if priority > caller.max_priority and not caller.is_admin:
+            problem = f"{priority} is above what {caller.name} may use"
+            raise InvalidSpec("priority", problem, f"0..{caller.max_priority}")
+
+    def _ask(self, kind: str, row: JobRow, data: Mapping[str, Any], caller: Caller) -> JobRow:
+        self._request(kind, row.job.id, data, caller)
+        return row
+
+    def _request(self, kind: str, job: JobId | None, data: Mapping[str, Any], caller: Caller) -> None:
+        self._store.add_request(kind, job, data, caller.name, self.now())
+        self._wake()
+
+    def _log_folder(self, place: LogPlace) -> Path:
+        return WorkerPaths.of(self._data, WorkerId(place.job, place.attempt, place.rank)).log
+
+
+def _past(state: JobState) -> str:
+    return {JobState.SUCCEEDED: "succeeded", JobState.FAILED: "failed"}.get(state, "been cancelled")

@@ -1,0 +1,69 @@
+"""Could this job ever run? Asked at submit, so that an impossible job is refused at once and does not wait forever."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from schedulearn.control.ledger import NodeLedger
+from schedulearn.domain.errors import ImpossibleRequest
+from schedulearn.domain.node import Node, NodeState
+from schedulearn.domain.resources import CPUS, GPUS, MEMORY, Resources
+from schedulearn.domain.shape import Shape
+from schedulearn.domain.spec import JobSpec
+from schedulearn.domain.units import format_size
+
+_WORDS: dict[str, Callable[[float], str]] = {
+    GPUS: lambda amount: f"{amount:g} GPU" + ("s" if amount != 1 else ""),
+    CPUS: lambda amount: f"{amount:.4g} core" + ("s" if amount != 1 else ""),
+    MEMORY: format_size,
+}
+
+
+def check_possible(spec: JobSpec, nodes: Sequence[Node]) -> None:
+    """ImpossibleRequest if the job would not fit even if all nodes were empty. Without any node every job waits."""
+    if not nodes:
+        return
+    shape = Shape.of(spec)
+    empty = [NodeLedger(_empty(node), ()) for node in nodes]
+    _check_gpu_type(shape, nodes)
+    for name in (GPUS, CPUS, MEMORY):
+        _check_one(name, shape, empty)
+    room = sum(ledger.room_for(shape) for ledger in empty)
+    if room == 0:
+        wanted = ", ".join(_words(name, amount) for name, amount in shape.per_worker.items())
+        raise ImpossibleRequest("resources", f"no single node has {wanted} together", "what one node has")
+    if room < spec.workers.min:
+        problem = f"at least {spec.workers.min} workers are asked for; all nodes together have room for {room}"
+        raise ImpossibleRequest("workers", problem, f"at most {room}")
+
+
+def _empty(node: Node) -> Node:
+    """The node at its best: answering, and with nobody outside on its devices. Both may come again."""
+    return replace(node, state=NodeState.UP, devices=tuple(replace(d, outside_use="") for d in node.devices))
+
+
+def _check_gpu_type(shape: Shape, nodes: Sequence[Node]) -> None:
+    models = sorted({device.model for node in nodes for device in node.devices if device.model})
+    if shape.gpu_type and shape.gpu_type not in models:
+        allowed = ", ".join(models) or "no node has GPUs"
+        raise ImpossibleRequest("resources.gpu_type", f"no node has a GPU of type {shape.gpu_type!r}", allowed)
+
+
+def _check_one(name: str, shape: Shape, empty: Sequence[NodeLedger]) -> None:
+    asked = shape.per_worker[name]
+    most = max(_most(name, shape, ledger) for ledger in empty)
+    alone = Resources({name: asked})
+    if asked and not alone.fits_in(Resources({name: most})):
+        problem = f"{_words(name, asked)} asked for each worker; the largest node has {_words(name, most)}"
+        raise ImpossibleRequest(f"resources.{name}", problem, f"at most {_words(name, most)}")
+
+
+def _most(name: str, shape: Shape, ledger: NodeLedger) -> float:
+    """What one worker could get of this resource alone on the empty node."""
+    if name == GPUS and shape.gpu_type:
+        return float(sum(1 for device in ledger.node.devices if device.model == shape.gpu_type))
+    kept = ledger.node.cpus_per_gpu * len(ledger.node.devices) if name == CPUS and not shape.gpus else 0.0
+    return max(0.0, ledger.free[name] - kept)
+
+
+def _words(name: str, amount: float) -> str:
+    return _WORDS[name](amount) if name in _WORDS else f"{amount:g} {name}"

@@ -1,0 +1,169 @@
+"""Progress that a job did not report itself: numbers found in its output, and reports it had to leave in its spool."""
+
+import json
+import logging
+import math
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from schedulearn.domain.errors import NotFound
+from schedulearn.domain.ids import WorkerId
+from schedulearn.domain.ports import Clock
+from schedulearn.domain.spec import Metric
+from schedulearn.executors.process import logs
+from schedulearn.store import Point, Store
+
+_LOG = logging.getLogger(__name__)
+_EVERY = 0.5  # seconds between two looks at the output of all running jobs
+_CHUNK = 1 << 18  # bytes read at once
+_BEHIND = 1 << 22  # a job that prints faster than this between two looks is read from its latest output on
+_LONGEST_LINE = 512  # characters; also what bounds the cost of a clumsy pattern
+_NUMBER = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|[-+]?inf(?:inity)?)"
+_STEP = re.compile(r"\b(?:global[_ ]?step|step|iter(?:ation)?|epoch|batch)\b[\s:=#\[(]*(\d+)", re.IGNORECASE)
+
+
+def pattern_of(metric: Metric) -> re.Pattern[str]:
+    """What to look for: the user's own pattern, or `loss: 0.31`, `loss=0.31`, `Loss 0.31`."""
+    if metric.pattern:
+        return re.compile(metric.pattern)
+    return re.compile(rf"(?<![\w-]){re.escape(metric.name)}\b[\s:=]*{_NUMBER}(?![\w.])", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Watched:
+    worker: WorkerId
+    folder: Path  # of the worker
+    name: str  # of the metric
+    pattern: re.Pattern[str]
+    offset: int  # how far its output was read
+    step: int = 0  # of the last number found
+    rest: bytes = b""  # the beginning of a line that is not complete yet
+
+
+class ProgressWatcher:
+    """Reads the output of running workers as it grows."""
+
+    def __init__(self, store: Store, folder_of: Callable[[WorkerId], Path], clock: Clock) -> None:
+        self._store, self._folder_of, self._clock = store, folder_of, clock
+        self._watched: dict[WorkerId, _Watched] = {}
+        self._lock = threading.Lock()  # also keeps one look at a time
+        self._stop = threading.Event()
+
+    def watch(self, worker: WorkerId, metric: Metric) -> None:
+        """Follow this worker from where it was last read."""
+        if worker.rank != 0:
+            return  # the workers of a data-parallel job print the same loss
+        with self._lock:
+            if worker in self._watched:
+                return
+            offset = self._store.pattern_offset(worker)
+            known = {series.name: series.step for series in self._store.series_of(worker.job)}
+            step = known.get(metric.name, 0)
+            self._watched[worker] = _Watched(
+                worker, self._folder_of(worker), metric.name, pattern_of(metric), offset, step
+            )
+
+    def finish(self, worker: WorkerId) -> None:
+        """The worker has ended: read what is left, then stop following."""
+        with self._lock:
+            watched = self._watched.pop(worker, None)
+            if watched:
+                self._quietly(partial(self._look, watched, last=True))
+        self._quietly(partial(self._take_spool, worker))
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="progress", daemon=True).start()
+
+    def close(self) -> None:
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_EVERY):
+            for worker in list(self._watched):
+                with self._lock:
+                    if watched := self._watched.get(worker):
+                        self._quietly(partial(self._look, watched))
+
+    def _quietly(self, look: Callable[[], None]) -> None:
+        """Watching must never disturb scheduling: what cannot be read now is read at the next look, or not at all."""
+        try:
+            look()
+        except NotFound:
+            pass  # the job was deleted meanwhile
+        except Exception:
+            _LOG.warning("progress could not be read", exc_info=True)
+
+    def _look(self, watched: _Watched, *, last: bool = False) -> None:
+        folder = watched.folder / "log"
+        end = logs.size(folder)
+        if end <= watched.offset and not (last and watched.rest):
+            return
+        if end - watched.offset > _BEHIND:
+            watched.offset, watched.rest = end - _BEHIND, b""
+        points: list[Point] = []
+        while watched.offset < end:
+            chunk = logs.read(folder, watched.offset, _CHUNK)
+            if not chunk.data:
+                break
+            points += self._points(watched, chunk.offset, chunk.data)
+            watched.offset = chunk.next_offset
+        if last and watched.rest:
+            points += self._points(watched, watched.offset, b"\n")
+        worker = watched.worker
+        if points:
+            self._store.add_points(worker.job, worker.attempt, worker.rank, "pattern", points)
+        self._store.set_pattern_offset(worker, watched.offset - len(watched.rest))
+
+    def _points(self, watched: _Watched, offset: int, data: bytes) -> Iterator[Point]:
+        start = offset - len(watched.rest)
+        *lines, watched.rest = (watched.rest + data).split(b"\n")
+        watched.rest = watched.rest[-(_LONGEST_LINE * 4) :]  # an endless line must not grow here without end
+        for line in lines:
+            # A progress bar rewrites its line with carriage returns; the latest one counts.
+            text = (
+                line.rstrip(b"\r").rsplit(b"\r", 1)[-1][: _LONGEST_LINE * 4].decode("utf-8", "replace")[:_LONGEST_LINE]
+            )
+            if point := self._point(watched, start, text):
+                yield point
+            start += len(line) + 1
+
+    def _point(self, watched: _Watched, seq: int, text: str) -> Point | None:
+        found = watched.pattern.search(text)
+        if not found:
+            return None
+        try:
+            value = float(found[1] if found.re.groups else found[0])
+        except (TypeError, ValueError):
+            return None
+        step = _STEP.search(text)
+        watched.step = int(step[1]) if step and len(step[1]) < 16 else watched.step + 1
+        # The place in the output numbers the point: read twice, it is stored once.
+        return Point(seq + 1, self._clock.now(), watched.step, watched.name, value)
+
+    def _take_spool(self, worker: WorkerId) -> None:
+        """Reports that the job could not deliver while the service was away."""
+        spool = self._folder_of(worker) / "spool.jsonl"
+        if not spool.exists():
+            return
+        points: list[Point] = []
+        for line in spool.read_bytes().splitlines():
+            points += _points_of(line)
+        if points:
+            points.sort()
+            self._store.add_points(worker.job, worker.attempt, worker.rank, "report", points)
+
+
+def _points_of(line: bytes) -> list[Point]:
+    """One line of a spool; a line that was cut off by a crash has nothing."""
+    try:
+        report: dict[str, Any] = json.loads(line)
+        seq, at, step = int(report["seq"]), float(report["at"]), int(report["step"])
+        values = [(str(name), float(value)) for name, value in report["values"].items()]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []
+    return [Point(seq, at, step, name, value) for name, value in values if not math.isinf(at)]

@@ -1,0 +1,155 @@
+"""The service put together: which parts there are, and in which order they start and stop."""
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from schedulearn.domain.events import Event
+from schedulearn.domain.ids import WorkerId
+from schedulearn.executors.process import ProcessExecutor, discover_node
+from schedulearn.executors.process.paths import WorkerPaths
+from schedulearn.service.auth import hash_token, new_token
+from schedulearn.service.clock import SteadyClock
+from schedulearn.service.config import Options
+from schedulearn.service.explainer import Explainer
+from schedulearn.service.gateway import Gateway
+from schedulearn.service.housekeeping import Housekeeper, Storage, measure
+from schedulearn.service.launch import Launcher
+from schedulearn.service.nudge import NudgeListener, nudge
+from schedulearn.service.progress import ProgressWatcher
+from schedulearn.service.roles import RoleLock, SchedulerLease
+from schedulearn.service.scheduler import Scheduler
+from schedulearn.service.views import BuiltInPolicies
+from schedulearn.store import open_store
+
+_LOG = logging.getLogger(__name__)
+
+
+class Runtime:
+    """The parts that the roles of this process need. Use it as a context manager; running jobs survive its end."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.folder = options.folder
+        self.clock = SteadyClock()
+        self._stack = ExitStack()
+        self._scheduler: Scheduler | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> "Runtime":
+        with ExitStack() as undo:
+            undo.callback(self._stack.close)
+            self._open()
+            undo.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _open(self) -> None:
+        self.folder.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for role in sorted(self.options.roles):
+            lock = RoleLock(self.folder, role)
+            lock.acquire()
+            self._stack.callback(lock.release)
+        self.store = open_store(self.options.database or self.folder.database)
+        self._stack.callback(self.store.close)
+        self.first_token = self._first_start()
+
+    def _first_start(self) -> str | None:
+        """The first administrator and its token; None if there is one already."""
+        if self.store.users():
+            return None
+        self.store.add_user("admin", "admin")
+        token = new_token()
+        self.store.add_token("admin", "first start", hash_token(token), self.clock.now())
+        self._tell_clients({"token": token})
+        return token
+
+    def publish(self, url: str) -> None:
+        """Write down where the API answers, for jobs and for the command line of this machine."""
+        self.store.set_setting("url", url)
+        self._tell_clients({"url": url})
+
+    def _tell_clients(self, values: dict[str, str]) -> None:
+        """Add to the file that lets the command line on this machine just work. It holds a secret."""
+        path = self.folder.client_file
+        known = json.loads(path.read_text()) if path.exists() else {}
+        temporary = path.with_suffix(".tmp")
+        temporary.unlink(missing_ok=True)
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump({**known, **values}, file)
+        temporary.replace(path)
+
+    # --- the scheduler
+
+    def start_scheduler(self, on_end: Callable[[], None]) -> None:
+        """Start the scheduler's thread; `on_end` is called should it ever end by itself."""
+        lease = SchedulerLease(self.store, self.clock, self.folder.root)
+        lease.take(shared_database=self.options.database is not None)
+        self._stack.callback(lease.release)
+        progress = ProgressWatcher(self.store, self._worker_folder, self.clock)
+        node = discover_node("local")
+        executor = ProcessExecutor(self.folder.root, self._post, self.clock, node)
+        self._stack.callback(executor.close)
+        self._scheduler = Scheduler(
+            self.store, executor, self.clock, lease, Launcher(self.store, self.folder), progress
+        )
+        self._thread = threading.Thread(target=self._run, args=(self._scheduler, on_end), name="scheduler")
+        self._thread.start()
+        self._stack.callback(self._stop_scheduler)
+        self._start_helpers(progress, self._scheduler)
+
+    def _start_helpers(self, progress: ProgressWatcher, scheduler: Scheduler) -> None:
+        options = self.options
+        housekeeper = Housekeeper(self.store, self.folder, self.clock, options.keep_seconds, options.keep_bytes)
+        listener = NudgeListener(self.folder.nudge_socket, scheduler.wake)
+        for part in (progress, housekeeper, listener):
+            part.start()
+            self._stack.callback(part.close)
+
+    def _run(self, scheduler: Scheduler, on_end: Callable[[], None]) -> None:
+        try:
+            scheduler.run()
+        except Exception:
+            _LOG.critical("the scheduler has ended", exc_info=True)
+            on_end()
+
+    def _stop_scheduler(self) -> None:
+        if self._scheduler and self._thread:
+            self._scheduler.stop()
+            self._thread.join()
+
+    def _post(self, event: Event) -> None:
+        assert self._scheduler, "the executor has nothing to say before the scheduler has told it anything"
+        self._scheduler.post(event)
+
+    def _worker_folder(self, worker: WorkerId) -> Path:
+        return WorkerPaths.of(self.folder.root, worker).folder
+
+    # --- the API
+
+    def gateway(self) -> Gateway:
+        return Gateway(
+            self.store,
+            self.folder.root,
+            self._wake,
+            Explainer(self.store, self.clock).explain,
+            BuiltInPolicies(),
+            scheduler_seen=lambda: self.store.role_seen("scheduler"),
+            roles=sorted(self.options.roles),
+            clock=self.clock.now,
+        )
+
+    def storage(self) -> Storage:
+        return measure(self.folder)
+
+    def _wake(self) -> None:
+        if self._scheduler:
+            self._scheduler.wake()
+        else:
+            nudge(self.folder.nudge_socket)

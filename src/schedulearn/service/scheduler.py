@@ -1,0 +1,294 @@
+"""The scheduler: one thread that owns all changes of state."""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schedulearn.control.cycle import apply_all, next_wake, plan
+from schedulearn.control.decide import Decision
+from schedulearn.control.restore import restore
+from schedulearn.control.state import Changes, State
+from schedulearn.domain import commands as cmd
+from schedulearn.domain import events as ev
+from schedulearn.domain.errors import RoleTaken, SchedulearnError
+from schedulearn.domain.job import Attempt
+from schedulearn.domain.node import NodeState
+from schedulearn.domain.ports import Clock, Executor
+from schedulearn.domain.states import JobState
+from schedulearn.policies.presets import build_policy
+from schedulearn.policies.stages import Memory, Policy
+from schedulearn.service.launch import Launcher
+from schedulearn.service.progress import ProgressWatcher
+from schedulearn.service.requests import to_event
+from schedulearn.service.roles import SchedulerLease
+from schedulearn.store import Cycle, Request, Store
+
+_LOG = logging.getLogger(__name__)
+_POLL = 1.0  # seconds: how soon a request is found whose nudge was lost
+_LOOK_AT_NODES = 10.0  # seconds between two looks at what the nodes have
+_AFTER_A_FAULT = 1.0  # seconds before a cycle that failed is tried again
+
+
+@dataclass(slots=True)
+class _Policies:
+    """The policy in force, and the one to go back to when it fails."""
+
+    now: Policy
+    good: Policy
+
+
+class Scheduler:
+    """Observe, apply, decide, reconcile, record, act: again and again."""
+
+    def __init__(
+        self,
+        store: Store,
+        executor: Executor,
+        clock: Clock,
+        lease: SchedulerLease,
+        launcher: Launcher,
+        progress: ProgressWatcher,
+    ) -> None:
+        self._store, self._executor, self._clock = store, executor, clock
+        self._lease, self._launcher, self._progress = lease, launcher, progress
+        self._inbox: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._memory: Memory = {}
+        self._nodes_seen_at = 0.0
+        self._wake_at: float | None = None
+
+    # --- called from other threads ---
+
+    def post(self, event: ev.Event) -> None:
+        """Tell the scheduler what happened; executors call this."""
+        if isinstance(event, ev.WorkerExited):
+            self._progress.finish(event.worker)
+        self._inbox.put(event)
+        self.wake()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.wake()
+
+    # --- the thread itself ---
+
+    def run(self) -> None:
+        """Cycle until told to stop, or until another scheduler has taken over."""
+        self._recover_until_it_works()
+        while not self._stopping.is_set():
+            try:
+                self.cycle()
+                self._sleep()
+            except RoleTaken:
+                raise
+            except Exception:
+                # Memory and store may now disagree. The store is the truth: begin again from there.
+                _LOG.exception("the cycle failed; going back to what the store says")
+                self._stopping.wait(_AFTER_A_FAULT)
+                self._recover_until_it_works()
+
+    def cycle(self) -> None:
+        """One cycle: the numbered steps of the design."""
+        self._wake.clear()
+        now = self._clock.now()
+        # 1. Observe
+        requests = self._store.requests_after(0)
+        events = [*self._requested(requests, now), *self._happened(), *self._nodes(now)]
+        # 2. Apply
+        apply_all(self.state, events, now)
+        # 3. Decide, 4. Reconcile
+        decision = self._plan(now)
+        # 5. Record
+        changes = self.state.take_changes()
+        remembered = decision.memory if decision.memory != self._memory else None
+        if changes or requests or remembered is not None:
+            self._record(changes, [r.serial for r in requests], remembered)
+        self._memory = decision.memory
+        self._lease.renew_if_due()
+        # 6. Act; what comes of it arrives as events
+        for command in changes.commands:
+            self._carry_out(command)
+        self._tidy(changes)
+        self._wake_at = next_wake(self.state, decision)
+
+    def _sleep(self) -> None:
+        wait = _POLL
+        if self._wake_at is not None:
+            wait = min(wait, max(0.0, self._wake_at - self._clock.now()))
+        self._wake.wait(wait)
+
+    # --- 1. observe ---
+
+    def _requested(self, requests: list[Request], now: float) -> list[ev.Event]:
+        events = []
+        for request in requests:
+            if request.kind == "policy":
+                self._set_policy(request, now)
+            elif event := to_event(request, self._store, self.state, now):
+                events.append(event)
+        return events
+
+    def _happened(self) -> list[ev.Event]:
+        events = []
+        while not self._inbox.empty():
+            events.append(self._inbox.get())
+        return events
+
+    def _nodes(self, now: float) -> list[ev.Event]:
+        if now - self._nodes_seen_at < _LOOK_AT_NODES:
+            return []
+        self._nodes_seen_at = now
+        events: list[ev.Event] = []
+        for node in self._executor.nodes():
+            known = self.state.ledger.node(node.name)
+            if known and known.node.state is NodeState.DRAINING:
+                # What an administrator said stays, also over a restart.
+                node = replace(node, state=NodeState.DRAINING)
+            events.append(ev.NodeSeen(now, node))
+        return events
+
+    # --- 3. decide, 4. reconcile ---
+
+    def _plan(self, now: float) -> Decision:
+        try:
+            decision = plan(self.state, self._policies.now, now, self._memory)
+        except Exception as error:
+            self._policy_failed(error, now)
+            return Decision(memory=self._memory)
+        self._policies.good = self._policies.now
+        return decision
+
+    def _policy_failed(self, error: Exception, now: float) -> None:
+        """The plan is refused, the last good policy stays, and everybody can see why."""
+        failed = self._policies.now
+        _LOG.error("policy %s failed: %r", failed.preset, error)
+        fault = {"at": now, "policy": failed.preset, "error": f"{type(error).__name__}: {error}"}
+        self._store.set_setting("policy_fault", fault)
+        self.state.record(now, "policy_fault", f"policy {failed.preset} failed: {error}", data={"error": str(error)})
+        if failed is not self._policies.good:
+            self._use(self._policies.good, now)
+            self.wake()
+
+    def _set_policy(self, request: Request, now: float) -> None:
+        try:
+            policy = policy_from(request.data)
+        except SchedulearnError as error:  # the API checked it, but code may have changed since
+            self.state.record(now, "policy_fault", f"policy not set: {error}")
+            return
+        self._store.set_setting("policy", dict(request.data))
+        self._store.set_setting("policy_fault", None)
+        self._use(policy, now)
+        self.state.record(now, "policy_set", f"policy {policy.preset} set by {request.by}", data={**request.data})
+
+    def _use(self, policy: Policy, now: float) -> None:
+        self._policies.now = policy
+        self.state.set_order(policy.order, now)
+
+    # --- 5. record ---
+
+    def _record(self, changes: Changes, requests: list[int], memory: Memory | None) -> None:
+        self._store.save_cycle(
+            Cycle(
+                fence=self._lease.fence,
+                jobs=list(changes.jobs.values()),
+                attempts=list(changes.attempts.values()),
+                leases_added=changes.leases_added,
+                leases_ended=changes.leases_ended,
+                nodes=list(changes.nodes.values()),
+                events=changes.history,
+                forgotten=changes.forgotten,
+                requests_done=requests,
+                memory=None if memory is None else dict(memory),
+            )
+        )
+
+    # --- 6. act ---
+
+    def _carry_out(self, command: cmd.Command) -> None:
+        _ACTIONS[type(command)](self, command)
+
+    def _start(self, command: cmd.StartAttempt) -> None:
+        attempt = self.state.attempts.get(command.attempt.job)
+        if attempt and attempt.id == command.attempt:
+            self._launch(attempt)
+
+    def _launch(self, attempt: Attempt) -> None:
+        job = self.state.jobs[attempt.id.job]
+        for launch in self._launcher.launches(job, attempt, self._clock.now()):
+            self._progress.watch(launch.worker, job.spec.metric)
+            self._executor.start(launch)
+
+    def _stop_worker(self, command: cmd.StopWorker) -> None:
+        self._executor.stop(command.worker, command.node, command.grace)
+
+    def _forget(self, command: cmd.ForgetJob) -> None:
+        self._executor.forget(command.job)
+
+    def _tidy(self, changes: Changes) -> None:
+        for attempt in changes.attempts.values():
+            if attempt.ended_at is not None:
+                self._store.revoke_attempt_tokens(attempt.id)
+
+    # --- recovery ---
+
+    def _recover_until_it_works(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.recover()
+                return
+            except RoleTaken:
+                raise
+            except Exception:
+                _LOG.exception("the store does not answer; trying again")
+                self._stopping.wait(_AFTER_A_FAULT)
+
+    def recover(self) -> None:
+        """Read the tables, find the workers again, and give every command that may have got lost once more."""
+        saved = self._store.load_state()
+        policy = policy_from(saved.policy)
+        self._policies = _Policies(policy, policy)
+        self._memory = saved.memory
+        now = self._clock.now()
+        self.state: State = restore(policy.order, saved.jobs, saved.attempts, saved.leases, saved.nodes, now)
+        self._nodes_seen_at = 0.0
+        for attempt in list(self.state.attempts.values()):
+            self._find_again(attempt)
+        self.wake()
+
+    def _find_again(self, attempt: Attempt) -> None:
+        job = self.state.jobs[attempt.id.job]
+        if job.state is JobState.STARTING:
+            self._launch(attempt)
+            return
+        for worker in attempt.running:
+            self._progress.watch(worker.id, job.spec.metric)
+            self._executor.adopt(worker.id, worker.node)
+            if job.state is JobState.STOPPING:
+                self._executor.stop(worker.id, worker.node, 0.0 if job.forget else job.spec.grace)
+            elif job.state is JobState.PAUSED:
+                self._executor.pause(worker.id, worker.node)
+            else:
+                self._executor.resume(worker.id, worker.node)
+
+
+def policy_from(data: Mapping[str, Any] | None) -> Policy:
+    """The policy that a setting or a request describes; the default where it says nothing."""
+    if not data:
+        return build_policy()
+    return build_policy(data["preset"], data.get("stages"), data.get("params"))
+
+
+_ACTIONS: dict[type, Callable[[Scheduler, Any], None]] = {
+    cmd.StartAttempt: Scheduler._start,
+    cmd.StopWorker: Scheduler._stop_worker,
+    cmd.PauseWorker: lambda self, command: self._executor.pause(command.worker, command.node),
+    cmd.ResumeWorker: lambda self, command: self._executor.resume(command.worker, command.node),
+    cmd.ForgetJob: Scheduler._forget,
+}

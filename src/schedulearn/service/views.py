@@ -1,0 +1,139 @@
+"""What the gateway is given and what it answers with, beyond the types of the domain and the store."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from schedulearn.control.explain import Explanation
+from schedulearn.domain.ids import AttemptId, DeviceId, JobId
+from schedulearn.domain.node import Node
+from schedulearn.domain.resources import Resources
+from schedulearn.domain.states import JobState
+from schedulearn.policies.presets import DEFAULT_PRESET, available, build_policy
+from schedulearn.service.roles import TTL
+from schedulearn.store import (
+    CurvePoint,
+    JobRow,
+    JobSort,
+    Point,
+    Progress,
+    Series,
+    StoredEvent,
+    TokenRow,
+    UserChanges,
+    UserRow,
+)
+
+__all__ = [
+    "BuiltInPolicies",
+    "Counts",
+    "Curve",
+    "Explanation",
+    "Health",
+    "JobPulse",
+    "JobRow",
+    "JobSort",
+    "LogPlace",
+    "NodeView",
+    "Point",
+    "Policies",
+    "PolicyChoice",
+    "PolicyView",
+    "Progress",
+    "StoredEvent",
+    "TokenRow",
+    "UserChanges",
+    "UserRow",
+]  # with types of the store and of control that the API may name only through here
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChoice:
+    """A policy by name, with every stage spelled out."""
+
+    preset: str
+    stages: Mapping[str, str]
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Policies(Protocol):
+    """Which policies there are."""
+
+    def available(self) -> dict[str, Any]:
+        """{"presets": {name: description}, "stages": {…}}"""
+
+    def resolve(self, preset: str | None, stages: Mapping[str, str], params: Mapping[str, Any]) -> PolicyChoice:
+        """The choice in full (None: the default preset); InvalidSpec names what is unknown."""
+
+
+class BuiltInPolicies:
+    """The presets and stages that come with the package."""
+
+    def available(self) -> dict[str, Any]:
+        return available()
+
+    def resolve(self, preset: str | None, stages: Mapping[str, str], params: Mapping[str, Any]) -> PolicyChoice:
+        policy = build_policy(preset or DEFAULT_PRESET, stages, params)
+        return PolicyChoice(preset or DEFAULT_PRESET, policy.stages, policy.params)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyView:
+    choice: PolicyChoice
+    available: dict[str, Any]
+    fault: dict[str, Any] | None  # {"at", "error"}: why the policy could not decide last time
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    node: Node
+    free: Resources
+    jobs: tuple[JobId, ...]
+    device_jobs: Mapping[DeviceId, JobId]
+    storage: dict[str, Any] | None  # bytes by what they are for
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    version: str
+    roles: Sequence[str]
+    scheduler_age: float | None  # seconds since the scheduler's last sign of life; None: there is no scheduler
+    at: float
+
+    @property
+    def scheduler_runs(self) -> bool:
+        return self.scheduler_age is not None and self.scheduler_age < TTL
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    series: Series
+    points: list[CurvePoint]
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Where a reader of a job's output is: which worker of which attempt, and how many bytes it has seen."""
+
+    job: JobId
+    attempt: int  # 0: there is none yet
+    rank: int
+    offset: int | None = None  # None: from the oldest that is kept
+
+
+@dataclass(frozen=True, slots=True)
+class JobPulse:
+    """Just enough of a job to follow it."""
+
+    state: JobState
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The figures that monitoring asks for."""
+
+    jobs: Mapping[JobState, int]
+    nodes: Sequence[NodeView]
+    last_event: int
+    health: Health

@@ -1,0 +1,20 @@
+"""What the parts of the store share."""
+
+from collections.abc import Iterable, Iterator
+
+from schedulearn.store.engine import Database
+
+_AT_ONCE = 5000  # ids in one statement: databases limit how many parameters it may have
+
+
+class Part:
+    """A part of the store: some methods on one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+
+def in_chunks(ids: Iterable[int]) -> Iterator[list[int]]:
+    whole = list(ids)
+    for start in range(0, len(whole), _AT_ONCE):
+        yield whole[start : start + _AT_ONCE]

@@ -1,0 +1,122 @@
+"""What the scheduler reads when it starts, and writes in each cycle."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.domain.job import Job, Lease
+from schedulearn.domain.node import Node
+from schedulearn.domain.states import FINISHED
+from schedulearn.store import codec
+from schedulearn.store.base import Part, in_chunks
+from schedulearn.store.engine import Database
+from schedulearn.store.fleet import read_leases, read_nodes
+from schedulearn.store.jobs import read_attempts
+from schedulearn.store.roles import check_fence
+from schedulearn.store.settings import read_setting
+from schedulearn.store.tables import (
+    attempts,
+    devices,
+    events,
+    jobs,
+    lease_devices,
+    leases,
+    nodes,
+    requests,
+    settings,
+    tokens,
+    workers,
+)
+from schedulearn.store.types import Cycle, SavedState
+
+_MEMORY = "memory"  # the settings that a state is loaded with
+_POLICY = "policy"
+_UNFINISHED = jobs.c.state.not_in(sorted(state.value for state in FINISHED))
+
+
+class Cycles(Part):
+    def load_state(self) -> SavedState:
+        """All that the scheduler needs to go on where it, or its predecessor, stopped."""
+        present = _UNFINISHED & (attempts.c.number == jobs.c.attempt) & attempts.c.ended_at.is_(None)
+        with self._db.read() as connection:
+            return SavedState(
+                jobs=_load_jobs(connection),
+                attempts=read_attempts(connection, present),
+                leases=read_leases(connection),
+                nodes=read_nodes(connection),
+                memory=read_setting(connection, _MEMORY, {}),
+                policy=read_setting(connection, _POLICY, None),
+            )
+
+    def save_cycle(self, cycle: Cycle) -> None:
+        """Write what a cycle changed, whole or not at all.
+
+        RoleTaken if the scheduler's role has another fence by now; Conflict if the database refuses a row,
+        such as a second lease of one device.
+        """
+        with self._db.write() as connection:
+            check_fence(connection, "scheduler", cycle.fence)
+            self._save_jobs(connection, cycle)
+            _save_leases(connection, cycle.leases_added, cycle.leases_ended)
+            _save_nodes(connection, self._db, cycle.nodes)
+            _insert(connection, events, [codec.event_values(event) for event in cycle.events])
+            _forget(connection, cycle.forgotten)
+            for some in in_chunks(cycle.requests_done):
+                connection.execute(sa.delete(requests).where(requests.c.serial.in_(some)))
+            if cycle.memory is not None:
+                connection.execute(self._db.upsert(settings), {"key": _MEMORY, "value": cycle.memory})
+
+    def _save_jobs(self, connection: sa.Connection, cycle: Cycle) -> None:
+        changed = [codec.job_values(job) for job in cycle.jobs]
+        tried = [codec.attempt_values(attempt) for attempt in cycle.attempts]
+        crew = [codec.worker_values(worker) for attempt in cycle.attempts for worker in attempt.workers]
+        _execute(connection, self._db.upsert(jobs, codec.JOB_FIXED), changed)
+        _execute(connection, self._db.upsert(attempts), tried)
+        _execute(connection, self._db.upsert(workers), crew)
+
+
+def _load_jobs(connection: sa.Connection) -> list[Job]:
+    loaded = [codec.job_from(row) for row in connection.execute(sa.select(jobs).where(_UNFINISHED))]
+    awaited = {id for job in loaded for id in job.spec.depends_on} - {job.id for job in loaded}
+    for some in in_chunks(sorted(awaited)):
+        rows = connection.execute(sa.select(jobs).where(jobs.c.id.in_(some)))
+        loaded += [codec.job_from(row) for row in rows]
+    return sorted(loaded, key=lambda job: job.id)
+
+
+def _save_leases(connection: sa.Connection, added: list[Lease], ended: list[WorkerId]) -> None:
+    """Ends come first, so that a device can change hands in one cycle."""
+    table = leases.c
+    key = (table.job == sa.bindparam("j")) & (table.attempt == sa.bindparam("a")) & (table.rank == sa.bindparam("r"))
+    _execute(connection, sa.delete(leases).where(key), [{"j": w.job, "a": w.attempt, "r": w.rank} for w in ended])
+    over = set(ended)  # a lease that was made and ended since the last cycle never shows
+    held = [lease for lease in added if lease.worker not in over]
+    _insert(connection, leases, [codec.lease_values(lease) for lease in held])
+    taken = [{"device": device, **codec.worker_key(lease.worker)} for lease in held for device in lease.devices]
+    _insert(connection, lease_devices, taken)
+
+
+def _save_nodes(connection: sa.Connection, database: Database, changed: list[Node]) -> None:
+    if not changed:
+        return
+    connection.execute(database.upsert(nodes), [codec.node_values(node) for node in changed])
+    connection.execute(sa.delete(devices).where(devices.c.node.in_([node.name for node in changed])))
+    _insert(connection, devices, [values for node in changed for values in codec.device_values(node)])
+
+
+def _forget(connection: sa.Connection, forgotten: list[JobId]) -> None:
+    """Delete the jobs with all that is theirs. Of their history only the event "deleted" stays."""
+    for some in in_chunks(forgotten):
+        connection.execute(sa.delete(jobs).where(jobs.c.id.in_(some)))  # the database deletes what refers to them
+        connection.execute(sa.delete(tokens).where(tokens.c.job.in_(some)))
+        connection.execute(sa.delete(events).where(events.c.job.in_(some), events.c.kind != "deleted"))
+
+
+def _insert(connection: sa.Connection, table: sa.Table, rows: list[codec.Values]) -> None:
+    _execute(connection, sa.insert(table), rows)
+
+
+def _execute(connection: sa.Connection, statement: sa.Executable, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        connection.execute(statement, rows)

@@ -1,0 +1,34 @@
+"""Nodes and leases, for reading. The scheduler's cycles write them."""
+
+import sqlalchemy as sa
+
+from schedulearn.domain.job import Lease
+from schedulearn.domain.node import Device, Node
+from schedulearn.store.base import Part
+from schedulearn.store.codec import device_from, lease_from, node_from
+from schedulearn.store.tables import devices, leases, nodes
+
+
+class Fleet(Part):
+    def list_nodes(self) -> list[Node]:
+        """By name."""
+        with self._db.read() as connection:
+            return read_nodes(connection)
+
+    def leases(self) -> list[Lease]:
+        """All that are held now."""
+        with self._db.read() as connection:
+            return read_leases(connection)
+
+
+def read_nodes(connection: sa.Connection) -> list[Node]:
+    had: dict[str, list[Device]] = {}
+    for row in connection.execute(sa.select(devices).order_by(devices.c.node, devices.c.position)):
+        had.setdefault(row.node, []).append(device_from(row))
+    rows = connection.execute(sa.select(nodes).order_by(nodes.c.name))
+    return [node_from(row, had.get(row.name, [])) for row in rows]
+
+
+def read_leases(connection: sa.Connection) -> list[Lease]:
+    query = sa.select(leases).order_by(leases.c.job, leases.c.attempt, leases.c.rank)
+    return [lease_from(row) for row in connection.execute(query)]

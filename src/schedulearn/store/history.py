@@ -1,0 +1,25 @@
+"""The log of events, for reading: it is followed by serial number, which a clock that jumps cannot upset."""
+
+import sqlalchemy as sa
+
+from schedulearn.domain.ids import JobId
+from schedulearn.store.base import Part
+from schedulearn.store.codec import event_from
+from schedulearn.store.tables import events
+from schedulearn.store.types import StoredEvent
+
+
+class History(Part):
+    def events_after(self, serial: int, job: JobId | None = None, limit: int = 1000) -> list[StoredEvent]:
+        """The next events, in their order."""
+        query = sa.select(events).where(events.c.serial > serial)
+        if job is not None:
+            query = query.where(events.c.job == job)
+        with self._db.read() as connection:
+            rows = connection.execute(query.order_by(events.c.serial).limit(limit)).all()
+        return [StoredEvent(row.serial, event_from(row)) for row in rows]
+
+    def last_event_serial(self) -> int:
+        """0 if nothing ever happened."""
+        with self._db.read() as connection:
+            return connection.execute(sa.select(sa.func.max(events.c.serial))).scalar() or 0

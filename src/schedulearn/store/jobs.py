@@ -1,0 +1,151 @@
+"""Jobs: submitting them, and reading them for the API."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from schedulearn.domain.ids import DeviceId, JobId, NodeName
+from schedulearn.domain.job import Attempt, HistoryEvent, Job, Worker
+from schedulearn.domain.spec import JobSpec
+from schedulearn.domain.states import FINISHED, JobState
+from schedulearn.store.base import Part, in_chunks
+from schedulearn.store.codec import attempt_from, event_values, job_from, job_values, worker_from
+from schedulearn.store.metrics import progress_from
+from schedulearn.store.tables import attempts, events, jobs, leases, metric_series, requests, workers
+from schedulearn.store.types import JobRow, JobSort, Placement, Progress, Request
+
+_SORTS: dict[JobSort, sa.Column[Any]] = {
+    "id": jobs.c.id,
+    "priority": jobs.c.priority,
+    "submitted_at": jobs.c.submitted_at,
+    "finished_at": jobs.c.finished_at,
+    "name": jobs.c.name,
+    "user": jobs.c.user,
+    "state": jobs.c.state,
+}
+
+
+class Jobs(Part):
+    def add_job(self, spec: JobSpec, user: str, at: float, cause: str) -> JobId:
+        """Take in a job: its row, the first line of its history, and a request that tells the scheduler."""
+        job = Job(
+            JobId(0), spec, user, at,
+            priority=spec.priority, deadline=spec.deadline, time_limit=spec.time_limit, queued_at=at,
+        )  # fmt: skip
+        values = job_values(job)
+        del values["id"]  # the database gives it
+        with self._db.write() as connection:
+            id = JobId(connection.execute(sa.insert(jobs).returning(jobs.c.id), values).scalar_one())
+            event = HistoryEvent(at, "submitted", cause, id, state=JobState.QUEUED, data={"name": spec.name})
+            connection.execute(sa.insert(events), event_values(event))
+            request = {"kind": "submit", "job": id, "data": {}, "by": user, "at": at}
+            connection.execute(sa.insert(requests), request)
+        return id
+
+    def add_request(self, kind: str, job: JobId | None, data: Mapping[str, Any], by: str, at: float) -> int:
+        """Ask something of the scheduler. Returns the request's serial number."""
+        values = {"kind": kind, "job": job, "data": dict(data), "by": by, "at": at}
+        with self._db.write() as connection:
+            serial = connection.execute(sa.insert(requests).returning(requests.c.serial), values).scalar_one()
+        return int(serial)
+
+    def requests_after(self, serial: int) -> list[Request]:
+        """The requests that are not dealt with yet, in their order."""
+        query = sa.select(requests).where(requests.c.serial > serial).order_by(requests.c.serial)
+        with self._db.read() as connection:
+            rows = connection.execute(query).all()
+        return [Request(r.serial, r.kind, None if r.job is None else JobId(r.job), r.data, r.by, r.at) for r in rows]
+
+    def job(self, id: JobId) -> JobRow | None:
+        with self._db.read() as connection:
+            found = _rows(connection, connection.execute(sa.select(jobs).where(jobs.c.id == id)).all())
+        return found[0] if found else None
+
+    def list_jobs(
+        self,
+        states: Collection[JobState] | None = None,  # none given: all
+        user: str | None = None,
+        name: str | None = None,
+        sort: JobSort = "id",
+        descending: bool = False,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> tuple[list[JobRow], int]:
+        """One page, and how many there are in all. Equals are in the order of submission."""
+        wanted = sa.and_(
+            jobs.c.state.in_([state.value for state in states]) if states else sa.true(),
+            jobs.c.user == user if user is not None else sa.true(),
+            jobs.c.name == name if name is not None else sa.true(),
+        )
+        column = _SORTS[sort]
+        order = [column.desc() if descending else column.asc()]
+        if column is not jobs.c.id:
+            order.append(jobs.c.id.desc() if descending else jobs.c.id.asc())
+        page = sa.select(jobs).where(wanted).order_by(*order).limit(limit).offset(offset)
+        with self._db.read() as connection:
+            total = connection.execute(sa.select(sa.func.count()).select_from(jobs).where(wanted)).scalar_one()
+            return _rows(connection, connection.execute(page).all()), int(total)
+
+    def attempts_of(self, job: JobId) -> list[Attempt]:
+        """All of them, the first one first."""
+        with self._db.read() as connection:
+            return read_attempts(connection, attempts.c.job == job)
+
+    def count_by_state(self) -> dict[JobState, int]:
+        query = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
+        with self._db.read() as connection:
+            counts = {state: count for state, count in connection.execute(query)}  # noqa: C416 # rows are no pairs
+        return {state: counts.get(state.value, 0) for state in JobState}
+
+    def durations(self, user: str | None = None, name: str | None = None, limit: int = 100) -> list[tuple[float, int]]:
+        """(seconds run, GPUs) of the succeeded jobs that ended last, the latest first."""
+        query = sa.select(jobs.c.ran_value, jobs.c.gpus).where(jobs.c.state == JobState.SUCCEEDED.value)
+        if user is not None:
+            query = query.where(jobs.c.user == user)
+        if name is not None:
+            query = query.where(jobs.c.name == name)
+        query = query.order_by(jobs.c.finished_at.desc(), jobs.c.id.desc()).limit(limit)
+        with self._db.read() as connection:
+            return [(ran, gpus) for ran, gpus in connection.execute(query)]
+
+
+def read_attempts(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> list[Attempt]:
+    """Attempts with their workers, by two queries however many there are. `wanted` may speak of jobs too."""
+    whole = attempts.join(jobs, jobs.c.id == attempts.c.job)
+    numbered = (workers.c.job == attempts.c.job) & (workers.c.attempt == attempts.c.number)
+    crew: dict[tuple[int, int], list[Worker]] = {}
+    query = sa.select(workers).select_from(whole.join(workers, numbered)).where(wanted)
+    for row in connection.execute(query.order_by(workers.c.job, workers.c.attempt, workers.c.rank)):
+        crew.setdefault((row.job, row.attempt), []).append(worker_from(row))
+    found = sa.select(attempts).select_from(whole).where(wanted).order_by(attempts.c.job, attempts.c.number)
+    return [attempt_from(row, crew.get((row.job, row.number), [])) for row in connection.execute(found)]
+
+
+def _rows(connection: sa.Connection, found: Sequence[sa.Row[Any]]) -> list[JobRow]:
+    page = [job_from(row) for row in found]
+    started = [job for job in page if job.attempt]
+    placements = _placements(connection, [job.id for job in started if job.state not in FINISHED])
+    progress = _progress(connection, {job.id: job.spec.metric.name for job in started})
+    return [JobRow(job, job.attempt, placements.get(job.id, ()), progress.get(job.id)) for job in page]
+
+
+def _placements(connection: sa.Connection, ids: Sequence[JobId]) -> dict[JobId, tuple[Placement, ...]]:
+    placements: dict[JobId, tuple[Placement, ...]] = {}
+    for some in in_chunks(ids):
+        query = sa.select(leases.c.job, leases.c.rank, leases.c.node, leases.c.devices).where(leases.c.job.in_(some))
+        for job, rank, node, devices in connection.execute(query.order_by(leases.c.job, leases.c.rank)):
+            placed = Placement(rank, NodeName(node), tuple(DeviceId(d) for d in devices))
+            placements[job] = (*placements.get(job, ()), placed)
+    return placements
+
+
+def _progress(connection: sa.Connection, metrics: Mapping[JobId, str]) -> dict[JobId, Progress]:
+    progress: dict[JobId, Progress] = {}
+    for some in in_chunks(metrics):
+        wanted = metric_series.c.job.in_(some) & metric_series.c.name.in_(sorted(set(metrics.values())))
+        # Of several workers that report, the one with the lowest rank speaks for the job: it is seen last.
+        for row in connection.execute(sa.select(metric_series).where(wanted).order_by(metric_series.c.rank.desc())):
+            if row.name == metrics[row.job]:
+                progress[row.job] = progress_from(row)
+    return progress

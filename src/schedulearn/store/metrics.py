@@ -1,0 +1,186 @@
+"""Metrics: what jobs report, thinned so that a million points stay quick to store and to read."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from schedulearn.domain.errors import NotFound
+from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.store.base import Part
+from schedulearn.store.codec import Values
+from schedulearn.store.columns import clamp
+from schedulearn.store.tables import metric_points, metric_series, workers
+from schedulearn.store.thinning import Track, reading_stride
+from schedulearn.store.types import CurvePoint, Point, Progress, Series, Source
+
+_LONGEST_NAME = 200  # characters; the rest is cut off, because the name is part of an index
+_SEEN = {"report": workers.c.report_seq, "pattern": workers.c.pattern_seq}
+
+
+@dataclass(slots=True)
+class _Open:
+    """A series that points are being added to."""
+
+    id: int | None = None  # None: not stored yet
+    source: Source | None = None
+    stored_stride: int = 1  # of the points that are stored already; 0: those must go
+    track: Track = field(default_factory=Track)
+
+
+class Metrics(Part):
+    def add_points(self, job: JobId, attempt: int, rank: int, source: Source, points: Sequence[Point]) -> int:
+        """Take in what a worker reported, or what was found in its output. Returns how many were new.
+
+        A point whose `seq` is not above all that came before from this worker and source was seen already.
+        A metric that the job reports is not also read from its output.
+        """
+        worker = WorkerId(job, attempt, rank)
+        with self._db.write() as connection:
+            new = self._unseen(connection, worker, source, points)
+            opened = _open_series(connection, worker, {point.name for point in new})
+            taken = sum(_add(opened, source, point) for point in new)
+            changed = {name: series for name, series in opened.items() if series.track.last}
+            _drop_thinned(connection, changed.values())
+            _save_series(connection, worker, changed)
+            _insert_points(connection, changed.values())
+        return taken
+
+    def _unseen(
+        self, connection: sa.Connection, worker: WorkerId, source: Source, points: Sequence[Point]
+    ) -> list[Point]:
+        """The new ones among the points, in order; from now on they count as seen."""
+        column = _SEEN[source]
+        mark = connection.execute(sa.select(column).where(_is(worker))).scalar()
+        if mark is None:
+            raise NotFound(f"there is no worker {worker}")
+        tidy = (p._replace(seq=clamp(p.seq), step=clamp(p.step), name=p.name[:_LONGEST_NAME]) for p in points)
+        new = {(p.seq, p.name): p for p in tidy if p.seq > mark}
+        if new:
+            seen = {column: max(seq for seq, _ in new)}
+            connection.execute(sa.update(workers).where(_is(worker)).values(seen))
+        return [new[key] for key in sorted(new)]
+
+    def curve(self, job: JobId, name: str, max_points: int = 500) -> list[CurvePoint]:
+        """The curve in the order in which it came, at most so many points, the first and the latest always there."""
+        series = metric_series.c
+        wanted = sa.select(metric_series).where(series.job == job, series.name == name[:_LONGEST_NAME])
+        with self._db.read() as connection:
+            row = connection.execute(wanted.order_by(series.rank).limit(1)).one_or_none()
+            if row is None:
+                return []
+            latest = CurvePoint(row.last_step, row.last_value, row.updated_at)
+            if max_points <= 1:
+                return [latest]
+            stride = reading_stride(row.total, row.stride, max_points)
+            point = metric_points.c
+            query = sa.select(point.step, point.value, point.at).where(
+                point.series == row.id, point.ordinal % stride == 0
+            )
+            curve = [CurvePoint(*found) for found in connection.execute(query.order_by(point.ordinal))]
+        return curve if (row.total - 1) % stride == 0 else [*curve, latest]
+
+    def series_of(self, job: JobId) -> list[Series]:
+        """All metrics of a job, by name. Of several workers, the one with the lowest rank speaks for the job."""
+        query = sa.select(metric_series).where(metric_series.c.job == job)
+        with self._db.read() as connection:
+            rows = connection.execute(query.order_by(metric_series.c.name, metric_series.c.rank.desc())).all()
+        return list({row.name: _series_from(row) for row in rows}.values())
+
+    def pattern_offset(self, worker: WorkerId) -> int:
+        """How far the worker's output was searched for metrics, in bytes."""
+        with self._db.read() as connection:
+            return connection.execute(sa.select(workers.c.pattern_offset).where(_is(worker))).scalar() or 0
+
+    def set_pattern_offset(self, worker: WorkerId, offset: int) -> None:
+        with self._db.write() as connection:
+            connection.execute(sa.update(workers).where(_is(worker)).values(pattern_offset=offset))
+
+
+def progress_from(row: sa.Row[Any]) -> Progress:
+    latest_is_there = (row.total - 1) % row.spark_stride == 0
+    spark = row.spark if latest_is_there else [*row.spark, row.last_value]
+    return Progress(row.last_step, row.name, row.last_value, tuple(spark), row.updated_at)
+
+
+def _is(worker: WorkerId) -> sa.ColumnElement[bool]:
+    return (workers.c.job == worker.job) & (workers.c.attempt == worker.attempt) & (workers.c.rank == worker.rank)
+
+
+def _series_from(row: sa.Row[Any]) -> Series:
+    return Series(
+        row.name, row.source, row.total, row.last_step, row.last_value, row.min_value, row.max_value, row.updated_at
+    )
+
+
+def _open_series(connection: sa.Connection, worker: WorkerId, names: set[str]) -> dict[str, _Open]:
+    """The series of these names, as they are stored or new."""
+    opened = {name: _Open() for name in names}
+    series = metric_series.c
+    query = sa.select(metric_series).where(
+        series.job == worker.job, series.rank == worker.rank, series.name.in_(sorted(names))
+    )
+    for row in connection.execute(query) if names else ():
+        track = Track(row.total, row.stride, None, row.min_value, row.max_value, row.spark, row.spark_stride)
+        opened[row.name] = _Open(row.id, row.source, row.stride, track)
+    return opened
+
+
+def _add(opened: dict[str, _Open], source: Source, point: Point) -> bool:
+    series = opened[point.name]
+    if series.source == "report" and source == "pattern":
+        return False
+    if series.source == "pattern" and source == "report":
+        # The same values, read from the output before the first report came: they would be there twice.
+        series.track, series.stored_stride = Track(), 0
+    series.source = source
+    series.track.add(point)
+    return True
+
+
+def _drop_thinned(connection: sa.Connection, changed: Iterable[_Open]) -> None:
+    for series in changed:
+        if series.id is not None and series.stored_stride != series.track.stride:
+            gone = metric_points.c.series == series.id
+            if series.stored_stride:
+                gone &= metric_points.c.ordinal % series.track.stride != 0
+            connection.execute(sa.delete(metric_points).where(gone))
+
+
+def _save_series(connection: sa.Connection, worker: WorkerId, changed: Mapping[str, _Open]) -> None:
+    insert = sa.insert(metric_series).returning(metric_series.c.id)
+    known = [{"series": series.id, **_values(series)} for series in changed.values() if series.id is not None]
+    for name, series in changed.items():
+        if series.id is None:
+            key = {"job": worker.job, "name": name, "rank": worker.rank}
+            series.id = connection.execute(insert, {**key, **_values(series)}).scalar_one()
+    if known:
+        connection.execute(sa.update(metric_series).where(metric_series.c.id == sa.bindparam("series")), known)
+
+
+def _values(series: _Open) -> Values:
+    track = series.track
+    assert track.last is not None  # only series that points were added to are saved
+    return {
+        "source": series.source,
+        "total": track.count,
+        "stride": track.stride,
+        "last_step": track.last.step,
+        "last_value": track.last.value,
+        "min_value": track.low,
+        "max_value": track.high,
+        "updated_at": track.last.at,
+        "spark": track.spark,
+        "spark_stride": track.spark_stride,
+    }
+
+
+def _insert_points(connection: sa.Connection, changed: Iterable[_Open]) -> None:
+    rows = [
+        {"series": series.id, "ordinal": ordinal, "step": point.step, "value": point.value, "at": point.at}
+        for series in changed
+        for ordinal, point in series.track.fresh
+    ]
+    if rows:
+        connection.execute(sa.insert(metric_points), rows)

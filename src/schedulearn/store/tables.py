@@ -1,0 +1,248 @@
+"""The tables. A change here needs a migration in `migrations/versions`: a test compares the two."""
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    text,
+)
+
+from schedulearn.store.columns import Big, Json, Measured, Time, Words
+
+metadata = MetaData()
+
+
+def _of_job() -> Column[int]:
+    """The first part of the key of what belongs to a job, and goes when the job is forgotten."""
+    return Column("job", Big, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
+
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("name", Words, primary_key=True),
+    Column("executor", Words, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("capacity", Json, nullable=False),
+    Column("reserved", Json, nullable=False),
+    Column("cpus_per_gpu", Double, nullable=False),
+    Column("labels", Json, nullable=False),
+)
+
+devices = Table(
+    "devices",
+    metadata,
+    Column("node", Words, ForeignKey("nodes.name", ondelete="CASCADE"), primary_key=True),
+    Column("id", Words, primary_key=True),
+    Column("position", Integer, nullable=False),  # devices stay in the node's own order
+    Column("kind", Words, nullable=False),
+    Column("model", Words, nullable=False),
+    Column("memory", Big, nullable=False),
+    Column("outside_use", Words, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Big, Identity(), primary_key=True),
+    # Fixed when it is submitted:
+    Column("name", Words, nullable=False),
+    Column("user", Words, nullable=False),
+    Column("submitted_at", Time, nullable=False),
+    Column("spec", Json, nullable=False),
+    Column("gpus", Integer, nullable=False),  # over all the workers it wants
+    # Changed by the scheduler:
+    Column("state", String(16), nullable=False),
+    Column("reason", Words, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("deadline", Time),
+    Column("time_limit", Time),
+    Column("attempt", Integer, nullable=False),
+    Column("restarts", Integer, nullable=False),
+    Column("preemptions", Integer, nullable=False),
+    Column("migrations", Integer, nullable=False),
+    Column("resizes", Integer, nullable=False),
+    Column("not_before", Time, nullable=False),
+    Column("queued_at", Time, nullable=False),
+    Column("started_at", Time),
+    Column("finished_at", Time),
+    Column("ran_value", Time, nullable=False),
+    Column("ran_since", Time, nullable=False),
+    Column("ran_rate", Double, nullable=False),
+    Column("attained_value", Double, nullable=False),
+    Column("attained_since", Time, nullable=False),
+    Column("attained_rate", Double, nullable=False),
+    Column("stop", String(16)),
+    Column("outcome", Json),
+    Column("forget", Boolean, nullable=False),
+    Index("ix_jobs_state", "state", "id"),
+    Index("ix_jobs_user", "user", "id"),
+    Index("ix_jobs_name", "name", "id"),
+    Index("ix_jobs_submitted_at", "submitted_at", "id"),
+    Index("ix_jobs_priority", "priority", "id"),
+    Index("ix_jobs_finished_at", "finished_at", "id"),
+    sqlite_autoincrement=True,  # an id is never used twice, even after a delete
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    _of_job(),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("created_at", Time, nullable=False),
+    Column("stop", String(16)),
+    Column("stop_asked_at", Time),
+    Column("ended_at", Time),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("job", Big, primary_key=True, autoincrement=False),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("rank", Integer, primary_key=True, autoincrement=False),
+    Column("node", Words, nullable=False),
+    Column("devices", Json, nullable=False),
+    Column("started_at", Time),
+    Column("ended_at", Time),
+    Column("outcome", Json),
+    # How far its metrics were taken in. Not the scheduler's: a cycle leaves these alone.
+    Column("report_seq", Big, nullable=False, server_default=text("-1")),
+    Column("pattern_seq", Big, nullable=False, server_default=text("-1")),
+    Column("pattern_offset", Big, nullable=False, server_default=text("0")),
+    ForeignKeyConstraint(["job", "attempt"], ["attempts.job", "attempts.number"], ondelete="CASCADE"),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    _of_job(),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("rank", Integer, primary_key=True, autoincrement=False),
+    Column("node", Words, nullable=False),
+    Column("amounts", Json, nullable=False),
+    Column("devices", Json, nullable=False),
+)
+
+lease_devices = Table(
+    "lease_devices",
+    metadata,
+    Column("device", Words, primary_key=True),  # this key is what refuses a second lease
+    Column("job", Big, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("rank", Integer, nullable=False),
+    ForeignKeyConstraint(
+        ["job", "attempt", "rank"], ["leases.job", "leases.attempt", "leases.rank"], ondelete="CASCADE"
+    ),
+    Index("ix_lease_devices_worker", "job", "attempt", "rank"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("serial", Big, Identity(), primary_key=True),
+    Column("at", Time, nullable=False),
+    Column("kind", Words, nullable=False),
+    Column("cause", Words, nullable=False),
+    Column("job", Big),  # no foreign key: the last event of a job outlives it
+    Column("attempt", Integer),
+    Column("node", Words),
+    Column("state", String(16)),
+    Column("data", Json, nullable=False),
+    Index("ix_events_job", "job", "serial"),
+    sqlite_autoincrement=True,
+)
+
+requests = Table(
+    "requests",
+    metadata,
+    Column("serial", Big, Identity(), primary_key=True),
+    Column("kind", Words, nullable=False),
+    Column("job", Big),
+    Column("data", Json, nullable=False),
+    Column("by", Words, nullable=False),
+    Column("at", Time, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+metric_series = Table(
+    "metric_series",
+    metadata,
+    Column("id", Big, Identity(), primary_key=True),
+    Column("job", Big, ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    Column("name", Words, nullable=False),
+    Column("rank", Integer, nullable=False),  # each worker's values are a series of their own
+    Column("source", String(16), nullable=False),
+    Column("total", Big, nullable=False),  # points that ever came
+    Column("stride", Big, nullable=False),  # one in so many points is kept
+    Column("last_step", Big, nullable=False),
+    Column("last_value", Measured),
+    Column("min_value", Double),
+    Column("max_value", Double),
+    Column("updated_at", Time, nullable=False),
+    Column("spark", Json, nullable=False),  # a few values over the whole run, so that lists need no points
+    Column("spark_stride", Big, nullable=False),
+    Index("ux_metric_series", "job", "name", "rank", unique=True),
+    sqlite_autoincrement=True,
+)
+
+metric_points = Table(
+    "metric_points",
+    metadata,
+    Column("series", Big, ForeignKey("metric_series.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("ordinal", Big, primary_key=True, autoincrement=False),  # how many points came before it
+    Column("step", Big, nullable=False),
+    Column("value", Measured),
+    Column("at", Time, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("name", Words, primary_key=True),
+    Column("role", String(16), nullable=False),
+    Column("uid", Big),
+    Column("gid", Big),
+    Column("max_priority", Integer),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Big, Identity(), primary_key=True),
+    Column("user", Words, nullable=False),  # no foreign key: a job goes on reporting when its user is removed
+    Column("label", Words, nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("created_at", Time, nullable=False),
+    Column("job", Big),  # with `attempt`: the attempt whose own token it is
+    Column("attempt", Integer),
+    Index("ix_tokens_user", "user"),
+    Index("ix_tokens_job", "job", "attempt"),
+    sqlite_autoincrement=True,
+)
+
+settings = Table(
+    "settings",
+    metadata,
+    Column("key", Words, primary_key=True),
+    Column("value", Json),
+)
+
+roles = Table(
+    "roles",
+    metadata,
+    Column("role", Words, primary_key=True),
+    Column("holder", Words),  # NULL: given back
+    Column("fence", Big, nullable=False),  # only ever grows
+    Column("renewed_at", Time, nullable=False),
+    Column("ttl", Time, nullable=False),
+)

@@ -1,0 +1,145 @@
+"""What goes into the store and comes out of it, beyond the domain's own types."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypedDict
+
+from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
+from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease
+from schedulearn.domain.node import Node
+
+JobSort = Literal["id", "priority", "submitted_at", "finished_at", "name", "user", "state"]
+Source = Literal["report", "pattern"]
+UserRole = Literal["admin", "user"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Something the API asks of the scheduler; it is deleted in the cycle that has dealt with it."""
+
+    serial: int
+    kind: str  # e.g. "submit", "cancel"
+    job: JobId | None
+    data: dict[str, Any]
+    by: str  # the user who asks
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """All that the scheduler needs to go on after a restart."""
+
+    jobs: list[Job]  # unfinished ones, and finished ones that those depend on; by id
+    attempts: list[Attempt]  # the present attempt of each unfinished job, where it has not ended
+    leases: list[Lease]
+    nodes: list[Node]
+    memory: dict[str, Any]  # the policy's own
+    policy: dict[str, Any] | None  # the setting "policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What one scheduling cycle changed. It is written whole or not at all."""
+
+    fence: int  # the number that `take_role("scheduler", …)` gave
+    jobs: list[Job] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)  # with their workers
+    leases_added: list[Lease] = field(default_factory=list)
+    leases_ended: list[WorkerId] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    events: list[HistoryEvent] = field(default_factory=list)
+    forgotten: list[JobId] = field(default_factory=list)
+    requests_done: list[int] = field(default_factory=list)  # serials
+    memory: dict[str, Any] | None = None  # None: as it was
+
+
+class Placement(NamedTuple):
+    """Where one worker of a job's newest attempt has its lease."""
+
+    rank: int
+    node: NodeName
+    devices: tuple[DeviceId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job is, by the metric that its spec names."""
+
+    step: int
+    metric: str
+    value: float  # the latest; may be nan
+    spark: tuple[float, ...]  # at most 24 values over the whole run, the latest last; may hold nan
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job as the API shows it."""
+
+    job: Job
+    attempts: int  # how many there were
+    placement: tuple[Placement, ...]  # now; by rank
+    progress: Progress | None
+
+
+class StoredEvent(NamedTuple):
+    serial: int
+    event: HistoryEvent
+
+
+class Point(NamedTuple):
+    """One value of one metric. The values of one report share their `seq`; a later report has a greater one."""
+
+    seq: int
+    at: float
+    step: int
+    name: str
+    value: float
+
+
+class CurvePoint(NamedTuple):
+    step: int
+    value: float  # may be nan
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What is known of one metric of a job. All exact, however much of the curve was thinned away."""
+
+    name: str
+    source: Source
+    count: int
+    step: int  # of the last point
+    last: float  # may be nan
+    min: float | None  # None: no number was ever seen
+    max: float | None
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class UserRow:
+    name: str
+    role: UserRole
+    uid: int | None = None  # run the user's jobs as; None: as the service itself
+    gid: int | None = None
+    max_priority: int | None = None  # None: no cap
+
+
+class UserChanges(TypedDict, total=False):
+    """The fields of a user that may change; those left out stay."""
+
+    role: UserRole
+    uid: int | None
+    gid: int | None
+    max_priority: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """A token, without the token: only its hash is kept."""
+
+    id: int
+    user: str
+    label: str
+    created_at: float
+    attempt: AttemptId | None = None  # set: it is this attempt's own, good for its reports alone

@@ -1,0 +1,273 @@
+"""Who may do what, as a table; and how tokens come and go."""
+
+import hashlib
+import io
+import tarfile
+from typing import Any
+
+import pytest
+
+from schedulearn.service.auth import hash_token
+
+V1 = "/api/v1"
+SHA = "0" * 64
+OK = {200, 201, 202, 204}
+JSON = {"Content-Type": "application/json"}
+
+# method, path, body, and the answer to: nobody, ann (whose job it is), bob, an administrator, a job's own token
+TABLE: list[tuple[str, str, Any, int, int, int, int, int]] = [
+    ("GET", f"{V1}/health", None, 200, 200, 200, 200, 200),
+    ("GET", "/metrics", None, 401, 200, 200, 200, 403),
+    ("GET", f"{V1}/openapi.json", None, 401, 200, 200, 200, 403),
+    ("GET", f"{V1}/schema/job", None, 401, 200, 200, 200, 403),
+    ("GET", f"{V1}/whoami", None, 401, 200, 200, 200, 403),
+    ("POST", f"{V1}/jobs", {"command": "true"}, 401, 201, 201, 201, 403),
+    ("POST", f"{V1}/jobs?dry_run=true", {"command": "true"}, 401, 200, 200, 200, 403),
+    ("GET", f"{V1}/jobs", None, 401, 200, 200, 200, 403),
+    ("GET", f"{V1}/jobs/JOB", None, 401, 200, 200, 200, 403),
+    ("PATCH", f"{V1}/jobs/JOB", {"priority": 1}, 401, 200, 403, 200, 403),
+    ("DELETE", f"{V1}/jobs/JOB", None, 401, 202, 403, 202, 403),
+    ("POST", f"{V1}/jobs/JOB/cancel", None, 401, 202, 403, 202, 403),
+    ("POST", f"{V1}/jobs/JOB/pause", None, 401, 202, 403, 202, 403),
+    ("POST", f"{V1}/jobs/JOB/resume", None, 401, 409, 403, 409, 403),
+    ("GET", f"{V1}/jobs/JOB/logs", None, 401, 200, 200, 200, 403),
+    ("GET", f"{V1}/jobs/JOB/metrics", None, 401, 200, 200, 200, 403),
+    ("GET", f"{V1}/jobs/JOB/events", None, 401, 200, 200, 200, 403),
+    ("GET", f"{V1}/jobs/JOB/explain", None, 401, 200, 200, 200, 403),
+    ("GET", f"{V1}/jobs/JOB/attempts", None, 401, 200, 200, 200, 403),
+    ("GET", f"{V1}/jobs/JOB/files", None, 401, 200, 403, 200, 403),
+    ("GET", f"{V1}/events?follow=false", None, 401, 200, 200, 200, 403),
+    ("POST", f"{V1}/attempts/JOB.1/reports", {"worker": "JOB.1.0", "points": []}, 401, 403, 403, 403, 200),
+    ("HEAD", f"{V1}/snapshots/{SHA}", None, 401, 404, 404, 404, 403),
+    ("PUT", f"{V1}/snapshots/{SHA}", None, 401, 422, 422, 422, 403),
+    ("GET", f"{V1}/nodes", None, 401, 200, 200, 200, 403),
+    ("PATCH", f"{V1}/nodes/local", {"drain": True}, 401, 403, 403, 202, 403),
+    ("GET", f"{V1}/policy", None, 401, 200, 200, 200, 403),
+    ("PUT", f"{V1}/policy", {"preset": "fifo"}, 401, 403, 403, 200, 403),
+    ("GET", f"{V1}/users", None, 401, 403, 403, 200, 403),
+    ("POST", f"{V1}/users", {"name": "eve"}, 401, 403, 403, 201, 403),
+    ("PATCH", f"{V1}/users/bob", {"max_priority": 9}, 401, 403, 403, 200, 403),
+    ("DELETE", f"{V1}/users/bob", None, 401, 403, 403, 204, 403),
+    ("GET", f"{V1}/tokens", None, 401, 200, 200, 200, 403),
+    ("POST", f"{V1}/tokens", {"label": "x"}, 401, 201, 201, 201, 403),
+    ("POST", f"{V1}/tokens", {"user": "ann"}, 401, 201, 403, 201, 403),
+    ("DELETE", f"{V1}/tokens/ANNS", None, 401, 204, 404, 204, 403),
+]
+
+
+def test_the_table_has_every_route(world: Any) -> None:
+    paths = world.app.openapi()["paths"]
+    routes = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    known = set()
+    for method, path, *_ in TABLE:
+        plain = path.partition("?")[0].replace("JOB.1", "{attempt}").replace("JOB", "{job}").replace("ANNS", "{token}")
+        plain = plain.replace(SHA, "{sha256}").replace("/bob", "/{name}").replace("/local", "/{name}")
+        known.add((method, plain))
+    assert known == routes
+
+
+@pytest.mark.parametrize("last", ["sl_ann", "sl_root"])  # each alone: both may take the same thing away
+@pytest.mark.parametrize(("method", "path", "body", "nobody", "owner", "other", "admin", "job_token"), TABLE)
+def test_who_may_do_what(
+    world: Any, job: int, problem: Any, method: str, path: str, body: Any, nobody: int, owner: int, other: int,
+    admin: int, job_token: int, last: str,
+) -> None:  # fmt: skip
+    attempt = world.run(job)
+    (world.data / "jobs" / str(job) / "run").mkdir(parents=True)
+    world.store.add_token("ann", "attempt", hash_token("sl_job"), 0.0, attempt)
+    anns = str(next(token.id for token in world.store.tokens("ann")))
+    path = path.replace("JOB", str(job)).replace("ANNS", anns)
+    if body and "worker" in body:
+        body = {**body, "worker": f"{attempt}.0"}
+    expected = {None: nobody, "sl_bob": other, "sl_job": job_token, last: owner if last == "sl_ann" else admin}
+    for token, status in expected.items():
+        answer = world.client(token).request(method, path, json=body)
+        assert answer.status_code == status, (token, answer.text)
+        if status not in OK and method != "HEAD":
+            problem(answer, status)
+            assert (status == 401) == ("www-authenticate" in answer.headers)
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer ", "Bearer wrong", "Basic cm9vdDpyb290", "sl_root", "Bearer sl_root extra"]
+)
+def test_wrong_tokens_all_get_the_same_shape(world: Any, problem: Any, header: str) -> None:
+    answer = world.client(None).get(f"{V1}/jobs", headers={"Authorization": header})
+    body = problem(answer, 401)
+    assert body["type"] == "urn:schedulearn:problem:not-authenticated"
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_job_reports_only_for_its_own_attempt(world: Any, ann: Any, job: int) -> None:
+    attempt = world.run(job)
+    world.store.add_token("ann", "attempt", hash_token("sl_job"), 0.0, attempt)
+    own = world.client("sl_job")
+    point = {"seq": 1, "at": 1.0, "step": 1, "values": {"loss": 0.5}}
+    assert own.post(f"{V1}/attempts/{job}.2/reports", json={"worker": f"{job}.2.0", "points": []}).status_code == 403
+    other_worker = {"worker": f"{job + 1}.1.0", "points": [point]}
+    assert own.post(f"{V1}/attempts/{job}.1/reports", json=other_worker).status_code == 422
+    good = {"worker": f"{job}.1.0", "points": [point]}
+    assert own.post(f"{V1}/attempts/{job}.1/reports", json=good).json() == {"accepted": 1}
+    assert own.post(f"{V1}/attempts/{job}.1/reports", json=good).json() == {"accepted": 0}
+    assert ann.get(f"{V1}/jobs/{job}").json()["progress"]["value"] == 0.5
+
+
+def test_a_job_may_report_that_its_loss_is_not_a_number(world: Any, ann: Any, job: int) -> None:
+    attempt = world.run(job)
+    world.store.add_token("ann", "attempt", hash_token("sl_job"), 0.0, attempt)
+    body = f'{{"worker":"{job}.1.0","points":[{{"seq":1,"at":1.0,"step":1,"values":{{"loss":NaN}}}}]}}'
+    answer = world.client("sl_job").post(f"{V1}/attempts/{job}.1/reports", content=body, headers=JSON)
+    assert answer.json() == {"accepted": 1}
+    assert ann.get(f"{V1}/jobs/{job}").json()["progress"]["value"] is None
+
+
+def test_a_job_reports_on_when_its_user_is_gone(world: Any, job: int) -> None:
+    attempt = world.run(job)
+    world.store.add_token("ann", "attempt", hash_token("sl_job"), 0.0, attempt)
+    world.store.remove_user("ann")
+    body = {"worker": f"{job}.1.0", "points": []}
+    assert world.client("sl_job").post(f"{V1}/attempts/{job}.1/reports", json=body).status_code == 200
+
+
+# --- tokens and users
+
+
+def test_a_token_is_shown_once_and_works_until_it_is_revoked(world: Any, ann: Any) -> None:
+    made = ann.post(f"{V1}/tokens", json={"label": "laptop"}).json()
+    assert made["token"].startswith("sl_")
+    listed = ann.get(f"{V1}/tokens").json()["tokens"]
+    assert [(token["id"], token["label"]) for token in listed][-1] == (made["id"], "laptop")
+    assert all("token" not in token for token in listed)
+    laptop = world.client(made["token"])
+    assert laptop.get(f"{V1}/whoami").json()["name"] == "ann"
+    assert ann.delete(f"{V1}/tokens/{made['id']}").status_code == 204
+    assert laptop.get(f"{V1}/whoami").status_code == 401
+
+
+def test_users_see_their_own_tokens_and_administrators_all(ann: Any, root: Any) -> None:
+    assert {token["user"] for token in ann.get(f"{V1}/tokens").json()["tokens"]} == {"ann"}
+    assert {token["user"] for token in root.get(f"{V1}/tokens").json()["tokens"]} == {"ann", "bob", "root"}
+
+
+def test_a_removed_user_is_out_at_once(root: Any, bob: Any) -> None:
+    assert bob.get(f"{V1}/whoami").status_code == 200
+    assert root.delete(f"{V1}/users/bob").status_code == 204
+    assert bob.get(f"{V1}/whoami").status_code == 401
+
+
+def test_a_user_with_unfinished_jobs_stays(root: Any, job: int, problem: Any) -> None:
+    assert "unfinished jobs" in problem(root.delete(f"{V1}/users/ann"), 409)["detail"]
+
+
+def test_there_is_always_an_administrator(root: Any, problem: Any) -> None:
+    problem(root.delete(f"{V1}/users/root"), 409)
+    problem(root.patch(f"{V1}/users/root", json={"role": "user"}), 409)
+    root.post(f"{V1}/users", json={"name": "eve", "role": "admin"})
+    assert root.patch(f"{V1}/users/root", json={"role": "user"}).status_code == 200
+
+
+def test_users_are_made_and_changed(root: Any, problem: Any) -> None:
+    made = root.post(f"{V1}/users", json={"name": "eve", "uid": 1001, "max_priority": 40}).json()
+    assert made == {"name": "eve", "role": "user", "uid": 1001, "gid": None, "max_priority": 40}
+    changed = root.patch(f"{V1}/users/eve", json={"gid": 7, "max_priority": None}).json()
+    assert changed == {"name": "eve", "role": "user", "uid": 1001, "gid": 7, "max_priority": None}
+    problem(root.post(f"{V1}/users", json={"name": "eve"}), 409)
+    problem(root.patch(f"{V1}/users/nemo", json={}), 404)
+    assert problem(root.post(f"{V1}/users", json={"name": "../x"}), 422)["field"] == "name"
+
+
+def test_the_cap_on_priority(bob: Any, root: Any, problem: Any) -> None:
+    jobs = f"{V1}/jobs"
+    body = problem(bob.post(jobs, json={"command": "true", "priority": 61}), 422)
+    assert (body["field"], body["allowed"]) == ("priority", "0..60")
+    job = bob.post(jobs, json={"command": "true", "priority": 60}).json()["id"]
+    assert problem(bob.patch(f"{jobs}/{job}", json={"priority": 61}), 422)["field"] == "priority"
+    assert root.patch(f"{jobs}/{job}", json={"priority": 100}).status_code == 200
+    root.patch(f"{V1}/users/bob", json={"max_priority": 20})
+    assert bob.post(jobs, json={"command": "true"}).json()["priority"] == 20
+
+
+# --- snapshots
+
+
+def archive(*members: tuple[str, bytes | None, str]) -> bytes:
+    """A tar.gz of (name, content, link target) members."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for name, content, link in members:
+            info = tarfile.TarInfo(name)
+            if link:
+                info.type, info.linkname = tarfile.SYMTYPE, link
+            info.size = len(content or b"")
+            tar.addfile(info, io.BytesIO(content or b""))
+    return out.getvalue()
+
+
+def put(client: Any, data: bytes, sha: str | None = None) -> Any:
+    return client.put(f"{V1}/snapshots/{sha or hashlib.sha256(data).hexdigest()}", content=data)
+
+
+def test_a_snapshot_is_uploaded_and_used(world: Any, ann: Any, problem: Any) -> None:
+    data = archive(("train.py", b"print(1)", ""), ("link", None, "train.py"))
+    sha = hashlib.sha256(data).hexdigest()
+    spec = {"command": "python train.py", "workdir": "/home/ann/project", "snapshot": sha}
+    refused = problem(ann.post(f"{V1}/jobs", json=spec), 422)
+    assert refused["field"] == "snapshot"
+    assert f"PUT /api/v1/snapshots/{sha}" in refused["detail"]
+    assert ann.head(f"{V1}/snapshots/{sha}").status_code == 404
+    assert put(ann, data).status_code == 201
+    assert put(ann, data).status_code == 201
+    assert ann.head(f"{V1}/snapshots/{sha}").status_code == 200
+    assert (world.data / "snapshots" / f"{sha}.tar.gz").read_bytes() == data
+    assert ann.post(f"{V1}/jobs", json=spec).status_code == 201
+
+
+BAD_ARCHIVES = {
+    "upwards": archive(("../evil", b"x", "")),
+    "deep upwards": archive(("a/../../evil", b"x", "")),
+    "link out": archive(("link", None, "../../etc")),
+    "absolute link": archive(("link", None, "/etc/passwd")),
+    "through a link": archive(("sub/deep/file", b"", ""), ("link", None, "sub"), ("link/file", b"x", "")),
+    "not a tar": b"\x1f\x8b not really",
+    "not gzip": b"plain text",
+    "empty": b"",
+    "cut off": archive(("train.py", b"print(1)" * 5000, ""))[:-40],
+}
+
+
+@pytest.mark.parametrize("name", BAD_ARCHIVES)
+def test_bad_archives_are_refused_and_nothing_stays(world: Any, ann: Any, problem: Any, name: str) -> None:
+    body = problem(put(ann, BAD_ARCHIVES[name]), 422)
+    assert body["field"] == "snapshot"
+    assert list((world.data / "snapshots").iterdir()) == []
+
+
+def test_a_device_in_a_snapshot_is_refused(ann: Any, problem: Any) -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        info = tarfile.TarInfo("null")
+        info.type = tarfile.CHRTYPE
+        tar.addfile(info)
+    assert problem(put(ann, out.getvalue()), 422)["field"] == "snapshot"
+
+
+def test_a_bomb_is_refused(ann: Any, problem: Any) -> None:
+    bomb = archive(("zeros", bytes(3_000_000), ""))
+    assert len(bomb) < 100_000
+    assert "too much" in problem(put(ann, bomb), 422)["detail"]
+
+
+def test_a_snapshot_with_another_hash_is_refused(ann: Any, problem: Any) -> None:
+    problem(put(ann, archive(("a", b"a", "")), "1" * 64), 422)
+
+
+def test_a_snapshot_that_is_too_large_is_refused(world: Any, ann: Any, problem: Any) -> None:
+    problem(put(ann, bytes(100_001)), 413)
+    pieces = iter([bytes(60_000), bytes(60_000)])  # without a Content-Length
+    problem(ann.put(f"{V1}/snapshots/{'2' * 64}", content=pieces), 413)
+    assert not list((world.data / "snapshots").glob("*"))
+
+
+@pytest.mark.parametrize("sha", ["short", "Z" * 64, "..%2f..%2fschedulearn.db", "A" * 64])
+def test_a_hash_is_nothing_else(ann: Any, sha: str) -> None:
+    assert ann.put(f"{V1}/snapshots/{sha}", content=b"").status_code in (404, 422)

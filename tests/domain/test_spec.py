@@ -1,0 +1,46 @@
+"""A spec survives the store."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedulearn.domain.ids import AttemptId, JobId, WorkerId
+from schedulearn.domain.spec import (
+    JobSpec,
+    Launcher,
+    Metric,
+    Preemptible,
+    Target,
+    WorkerResources,
+    Workers,
+    spec_from_dict,
+    spec_to_dict,
+)
+
+_specs = st.builds(
+    JobSpec,
+    name=st.text(max_size=20),
+    command=st.one_of(st.text(), st.lists(st.text()).map(tuple)),
+    env=st.dictionaries(st.text(), st.text()),
+    launcher=st.sampled_from(Launcher),
+    preemptible=st.sampled_from(Preemptible),
+    workers=st.builds(Workers, st.integers(1, 3), st.integers(3, 5), st.integers(5, 9)),
+    resources=st.builds(WorkerResources, gpus=st.integers(0, 8), memory=st.none() | st.integers(0, 10**12)),
+    depends_on=st.lists(st.integers(1, 99).map(JobId)).map(tuple),
+    metric=st.builds(Metric, name=st.text()),
+    target=st.none() | st.builds(Target, value=st.floats(allow_nan=False)),
+    deadline=st.none() | st.floats(0, 1e10),
+)
+
+
+@given(_specs)
+def test_to_json_and_back(spec: JobSpec) -> None:
+    assert spec_from_dict(json.loads(json.dumps(spec_to_dict(spec)))) == spec
+
+
+def test_ids_read_back() -> None:
+    worker = WorkerId(JobId(17), 2, 0)
+    assert str(worker) == "17.2.0"
+    assert WorkerId.parse("17.2.0") == worker
+    assert AttemptId.parse("17.2") == worker.of

@@ -1,0 +1,189 @@
+"""What every executor must do, written against the protocol alone. A new executor adds itself to `EXECUTORS`."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from schedulearn.domain.events import WorkerExited, WorkerStarted
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.outcome import Ending
+from schedulearn.domain.ports import Executor, Launch
+
+EXECUTORS: dict[str, Callable[[Any], Executor]] = {
+    "process": lambda bench: bench.executor(),
+    "process, without pidfd": lambda bench: bench.executor(use_pidfd=False),
+}
+FOREVER = (sys.executable, "-c", "import time; time.sleep(1000)")
+OBEDIENT = (
+    "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print('ready', flush=True); time.sleep(1000)"
+)
+STUBBORN = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(1000)"
+
+
+@pytest.fixture(params=sorted(EXECUTORS))
+def make(request: pytest.FixtureRequest, bench: Any) -> Iterator[Callable[[], Executor]]:
+    """Makes a new executor over the same data each time it is called: the service's next life."""
+    return lambda: EXECUTORS[request.param](bench)
+
+
+def kinds(bench: Any, launch: Launch) -> list[type]:
+    return [type(e) for e in bench.recorder.events if e.worker == launch.worker]
+
+
+def test_it_has_nodes(make: Any) -> None:
+    assert [node.name for node in make().nodes()] == ["here"]
+
+
+@pytest.mark.parametrize("code", [0, 1, 42])
+def test_a_worker_starts_and_exits(make: Any, bench: Any, code: int) -> None:
+    launch = bench.launch(f"exit {code}")
+    make().start(launch)
+    outcome = bench.ended(launch)
+    assert (outcome.ending, outcome.exit_code) == (Ending.EXITED, code)
+    assert kinds(bench, launch) == [WorkerStarted, WorkerExited]
+    first, last = (e.at for e in bench.recorder.events)
+    assert first <= last
+
+
+def test_a_worker_that_cannot_be_started(make: Any, bench: Any) -> None:
+    launch = bench.launch(("no-such-program-anywhere",))
+    make().start(launch)
+    outcome = bench.ended(launch)
+    assert outcome.ending is Ending.NOT_STARTED
+    assert "no-such-program-anywhere" in outcome.detail
+    assert kinds(bench, launch) == [WorkerExited]
+
+
+def test_start_twice_runs_once(make: Any, bench: Any) -> None:
+    launch = bench.launch("echo once >> ran; exec sleep 1000")
+    executor = make()
+    executor.start(launch)
+    executor.start(launch)
+    bench.started(launch, count=2)
+    assert bench.file(launch, "ran").read_text() == "once\n"
+    executor.stop(launch.worker, launch.node, 0)
+    bench.ended(launch)
+    executor.start(launch)  # even after its end: it is only told again
+    bench.ended(launch, count=2)
+    assert bench.file(launch, "ran").read_text() == "once\n"
+
+
+def test_stop_lets_it_end_in_peace(make: Any, bench: Any) -> None:
+    launch = bench.python(OBEDIENT)
+    executor = make()
+    executor.start(launch)
+    bench.until(lambda: b"ready" in bench.output(launch))
+    executor.stop(launch.worker, launch.node, 30)
+    assert bench.ended(launch).exit_code == 7
+
+
+def test_stop_kills_after_the_grace_period(make: Any, bench: Any) -> None:
+    launch = bench.python(STUBBORN)
+    executor = make()
+    executor.start(launch)
+    bench.until(lambda: b"ready" in bench.output(launch))
+    executor.stop(launch.worker, launch.node, 0.1)
+    outcome = bench.ended(launch)
+    assert (outcome.ending, outcome.signal) == (Ending.SIGNALLED, 9)
+
+
+def test_a_second_stop_may_shorten_the_first(make: Any, bench: Any) -> None:
+    launch = bench.python(STUBBORN)
+    executor = make()
+    executor.start(launch)
+    bench.until(lambda: b"ready" in bench.output(launch))
+    executor.stop(launch.worker, launch.node, 1000)
+    executor.stop(launch.worker, launch.node, 0)
+    assert bench.ended(launch).signal == 9
+
+
+def test_stop_right_after_start(make: Any, bench: Any) -> None:
+    launch = bench.launch(FOREVER)
+    executor = make()
+    executor.start(launch)
+    executor.stop(launch.worker, launch.node, 0)
+    assert not bench.ended(launch).ok
+
+
+def test_stop_of_one_that_was_never_started(make: Any, bench: Any) -> None:
+    launch = bench.launch(FOREVER)
+    make().stop(launch.worker, launch.node, 0)
+    assert bench.ended(launch).ending is Ending.LOST
+
+
+def test_pause_and_resume(make: Any, bench: Any) -> None:
+    launch = bench.launch("while true; do echo tick; sleep 0.01; done")
+    executor = make()
+    executor.start(launch)
+    bench.until(lambda: bench.output(launch))
+    executor.pause(launch.worker, launch.node)
+    bench.until(lambda: _stands_still(bench, launch), "a paused worker prints nothing")
+    silent = len(bench.output(launch))
+    executor.resume(launch.worker, launch.node)
+    bench.until(lambda: len(bench.output(launch)) > silent, "a resumed worker goes on")
+    executor.stop(launch.worker, launch.node, 0)
+    bench.ended(launch)
+
+
+def _stands_still(bench: Any, launch: Launch) -> bool:
+    """Twenty looks, each longer than the worker's own rhythm, and nothing new."""
+    before = len(bench.output(launch))
+    for _ in range(20):
+        time.sleep(0.02)
+        if len(bench.output(launch)) != before:
+            return False
+    return True
+
+
+def test_stop_ends_a_paused_worker(make: Any, bench: Any) -> None:
+    launch = bench.launch(FOREVER)
+    executor = make()
+    executor.start(launch)
+    executor.pause(launch.worker, launch.node)
+    executor.stop(launch.worker, launch.node, 1000)
+    assert bench.ended(launch).signal == 15
+
+
+def test_the_next_life_adopts_a_running_worker(make: Any, bench: Any) -> None:
+    launch = bench.launch("while [ ! -e go ]; do sleep 0.01; done; exit 5")
+    first = make()
+    first.start(launch)
+    bench.started(launch)
+    first.close()
+    second = make()
+    second.adopt(launch.worker, launch.node)
+    bench.started(launch, count=2)
+    (bench.paths(launch).job.run / "go").touch()
+    assert bench.ended(launch).exit_code == 5
+    second.adopt(launch.worker, launch.node)
+    assert bench.ended(launch, count=2).exit_code == 5
+
+
+def test_adopting_one_that_was_never_started(make: Any, bench: Any) -> None:
+    launch = bench.launch(FOREVER)
+    make().adopt(launch.worker, launch.node)
+    assert bench.ended(launch).ending is Ending.LOST
+
+
+def test_forget_removes_all_of_a_job(make: Any, bench: Any) -> None:
+    launch, other = bench.launch("echo x > file"), bench.launch("true", job=11)
+    executor = make()
+    for one in (launch, other):
+        executor.start(one)
+        bench.ended(one)
+    executor.forget(JobId(1))
+    executor.forget(JobId(1))
+    bench.until(lambda: [p.name for p in (bench.root / "jobs").iterdir()] == ["11"])
+
+
+def test_pause_resume_and_forget_of_the_unknown_do_nothing(make: Any, bench: Any) -> None:
+    launch = bench.launch("true")
+    executor = make()
+    executor.pause(launch.worker, launch.node)
+    executor.resume(launch.worker, launch.node)
+    executor.forget(JobId(99))
+    executor.start(launch)
+    assert bench.ended(launch).ok

@@ -1,0 +1,153 @@
+"""What the machine has. GPUs are played by a small library that stands in for the driver's."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from schedulearn.domain.node import Device, Node
+from schedulearn.domain.resources import Resources
+from schedulearn.executors.process import discover_node
+from schedulearn.executors.process.discovery import gpu_devices
+
+# Two devices; what they do is set by environment variables: FAKE_PID (a process on device 1), FAKE_USED (memory held on
+# device 0, in bytes), FAKE_BUSY (utilisation of device 0), FAKE_BROKEN (device 0 does not answer), FAKE_NO_DRIVER.
+LIBRARY = r"""
+#include <stdlib.h>
+#include <string.h>
+#include <stdio.h>
+typedef struct { unsigned long long total, free, used; } Memory;
+typedef struct { unsigned int gpu, memory; } Utilisation;
+typedef struct { unsigned int pid; unsigned long long used; unsigned int gi, ci; } Process;
+static long device[2] = {0, 1};
+static unsigned long long set(const char *name) { const char *v = getenv(name); return v ? strtoull(v, 0, 10) : 0; }
+int nvmlInitWithFlags(unsigned int flags) { return set("FAKE_NO_DRIVER") ? 9 : 0; }
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+int nvmlShutdown(void) { return 0; }
+const char *nvmlErrorString(int code) { return "out of order"; }
+int nvmlDeviceGetCount_v2(unsigned int *count) { *count = 2; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned int i, void **handle) {
+  if (i == 0 && set("FAKE_BROKEN")) return 15;
+  *handle = &device[i];
+  return 0;
+}
+int nvmlDeviceGetUUID(long *d, char *text, unsigned int n) { snprintf(text, n, "GPU-%ld", *d); return 0; }
+int nvmlDeviceGetName(long *d, char *text, unsigned int n) { snprintf(text, n, "Fake A100"); return 0; }
+int nvmlDeviceGetMemoryInfo(long *d, Memory *m) {
+  m->total = 80000000000ULL; m->used = *d == 0 ? set("FAKE_USED") : 0; m->free = m->total - m->used;
+  return 0;
+}
+int nvmlDeviceGetUtilizationRates(long *d, Utilisation *u) {
+  u->gpu = *d == 0 ? set("FAKE_BUSY") : 0; u->memory = 0;
+  return 0;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(long *d, unsigned int *count, Process *list) {
+  unsigned int there = *d == 1 && set("FAKE_PID") ? 1 : 0, room = *count;
+  *count = there;
+  if (room < there) return 7;
+  if (there) { memset(list, 0, sizeof *list); list->pid = set("FAKE_PID"); list->used = 3000000000ULL; }
+  return 0;
+}
+"""
+ASK = """
+import dataclasses, json, sys
+from schedulearn.executors.process.discovery import discover_node, gpu_devices
+devices = gpu_devices({int(pid) for pid in sys.argv[1:]})
+print(json.dumps([[dataclasses.asdict(d) for d in devices], discover_node("n").capacity["gpus"]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is needed to build the library that stands in for NVML")
+    folder = tmp_path_factory.mktemp("nvml")
+    (folder / "nvml.c").write_text(LIBRARY)
+    target = str(folder / "libnvidia-ml.so.1")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-o", target, str(folder / "nvml.c")], check=True)
+    return folder
+
+
+def ask(library: Path, *own_pids: int, **settings: object) -> list[dict[str, Any]]:
+    """In a process of its own: the dynamic linker looks at its search path only once."""
+    env = {name: str(value) for name, value in settings.items()} | {
+        "LD_LIBRARY_PATH": str(library),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [sys.executable, "-W", "error", "-c", ASK, *map(str, own_pids)]
+    result = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    devices, count = json.loads(result.stdout)
+    assert count == len(devices)
+    return list(devices)
+
+
+def test_cores_and_memory() -> None:
+    node = discover_node("here")
+    assert node.name == "here"
+    assert node.capacity["cpus"] == len(os.sched_getaffinity(0))
+    assert node.capacity["memory"] == psutil.virtual_memory().total
+    assert node.executor == "process"
+
+
+def test_without_a_driver_there_are_no_gpus(library: Path) -> None:
+    assert ask(library, FAKE_NO_DRIVER=1) == []
+
+
+def test_idle_gpus(library: Path) -> None:
+    expected = {"kind": "gpus", "model": "Fake A100", "memory": 80_000_000_000, "outside_use": ""}
+    assert ask(library) == [{"id": "GPU-0", **expected}, {"id": "GPU-1", **expected}]
+
+
+def test_what_a_driver_keeps_for_itself_is_no_use(library: Path) -> None:
+    assert [d["outside_use"] for d in ask(library, FAKE_USED=600_000_000, FAKE_BUSY=3)] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"FAKE_PID": 4711}, ["", "process 4711 holds 3 GB"]),
+        ({"FAKE_USED": 5_000_000_000}, ["an unknown process holds 5 GB", ""]),
+        ({"FAKE_BUSY": 87}, ["an unknown process keeps it 87 % busy", ""]),
+    ],
+)
+def test_a_gpu_that_others_use(library: Path, settings: dict[str, int], said: list[str]) -> None:
+    assert [d["outside_use"] for d in ask(library, **settings)] == said
+
+
+def test_our_own_processes_are_no_outside_use(library: Path) -> None:
+    assert [d["outside_use"] for d in ask(library, 4711, FAKE_PID=4711)] == ["", ""]
+
+
+def test_a_gpu_that_does_not_answer_is_left_out(library: Path) -> None:
+    assert [d["id"] for d in ask(library, FAKE_BROKEN=1)] == ["GPU-1"]
+
+
+def test_the_executor_tells_its_own_processes_from_others(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[set[int]] = []
+
+    def look(own: set[int]) -> tuple[Device, ...]:
+        asked.append(own)
+        return node.devices
+
+    node = Node(discover_node("here").name, capacity=Resources(gpus=1), devices=(Device("GPU-0"),))  # type: ignore[arg-type]
+    monkeypatch.setattr("schedulearn.executors.process.executor.gpu_devices", look)
+    launch = bench.launch("sleep 1000 & echo $! > child; wait")
+    executor = bench.executor(node=node)
+    executor.start(launch)
+    child = bench.pid_in(launch, "child")
+    bench.started(launch)
+    bench.until(lambda: executor.nodes() == [node] and child in asked[-1])
+    executor.stop(launch.worker, launch.node, 0)
+    bench.ended(launch)
+    executor.nodes()
+    assert asked[-1] == set()
+
+
+def test_gpu_devices_in_this_very_process() -> None:
+    assert isinstance(gpu_devices(), tuple)

@@ -1,0 +1,217 @@
+"""CPU and memory limits, with control groups and without."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.domain.outcome import Ending
+from schedulearn.domain.spec import WorkerResources
+from schedulearn.executors.process.cgroups import NO_CGROUPS, Cgroups, detect
+from schedulearn.executors.process.cores import Cores
+from schedulearn.executors.process.groups import Groups
+
+MB = 1_000_000
+EAT = """
+import time
+held = []
+for _ in range(40):
+    held.append(bytearray(10_000_000))
+    time.sleep(0.02)
+time.sleep(1000)
+"""
+# Parent and child touch the same 60 MB: together they hold 60, not 120.
+SHARE = """
+import os, time
+held = bytearray(b'x' * 60_000_000)
+if os.fork() == 0:
+    sum(held[::4096])
+    time.sleep(1.5)
+    os._exit(0)
+os.wait()
+"""
+
+
+def needs(limit: int) -> dict[str, Any]:
+    return {"resources": WorkerResources(memory=limit)}
+
+
+def test_a_cpu_quota(bench: Any, real_cgroups: Cgroups) -> None:
+    launch = bench.launch("echo up > up; exec sleep 1000", cpu_limit=0.5)
+    executor = bench.executor(cgroups=real_cgroups)
+    executor.start(launch)
+    bench.file(launch, "up")
+    (group,) = bench.groups()
+    if real_cgroups.unified:
+        assert (group / "cpu.max").read_text() == "50000 100000\n"
+    else:
+        assert (group / "cpu.cfs_quota_us").read_text() == "50000\n"
+        assert (group / "cpu.cfs_period_us").read_text() == "100000\n"
+    assert (group / "cgroup.procs").read_text().split()
+    executor.stop(launch.worker, launch.node, 0)
+    bench.ended(launch)
+    assert bench.groups() == []
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="with one core there is nothing to choose from")
+@pytest.mark.parametrize("broken", [False, True])
+def test_affinity_where_no_group_can_be_made(bench: Any, broken: bool) -> None:
+    """Because none is permitted, or because the file system refuses although it seemed to be."""
+    groups = Cgroups(cpu=Path("/proc/nowhere")) if broken else NO_CGROUPS
+    launch = bench.python("import os; print(len(os.sched_getaffinity(0)))", cpu_limit=0.7)
+    assert bench.run(launch, cgroups=groups).ok
+    assert bench.output(launch) == b"1\n"
+
+
+def test_no_limit_pins_nothing(bench: Any) -> None:
+    launch = bench.python("import os; print(len(os.sched_getaffinity(0)))")
+    assert bench.run(launch).ok
+    assert int(bench.output(launch)) == len(os.sched_getaffinity(0))
+
+
+def test_pinned_workers_spread() -> None:
+    cores, workers = Cores(range(4)), [WorkerId(JobId(1), 1, rank) for rank in range(4)]
+    assert [cores.take(workers[rank], limit) for rank, limit in enumerate((2, 0.5, 1))] == [[0, 1], [2], [3]]
+    cores.release(workers[0])
+    assert cores.take(workers[3], 1.5) == [0, 1]
+    cores.adopt(workers[0], [2, 3])
+    cores.release(workers[3])
+    assert cores.take(workers[3], 2) == [0, 1]
+    assert cores.take(workers[3], 4) == []
+
+
+def test_out_of_memory_in_a_group(bench: Any, real_cgroups: Cgroups) -> None:
+    launch = bench.python(EAT, spec=needs(80 * MB))
+    outcome = bench.run(launch, cgroups=real_cgroups)
+    assert (outcome.ending, outcome.memory_limit) == (Ending.OUT_OF_MEMORY, 80 * MB)
+    assert outcome.words() == "killed by SIGKILL: out of memory (limit 80 MB)"
+    assert bench.groups() == []
+
+
+def test_out_of_memory_of_a_child_fails_the_worker(bench: Any, real_cgroups: Cgroups) -> None:
+    """The kernel may pick a child; the main process then ends with an error of its own, which is not the cause."""
+    code = f"import os, sys\nif os.fork() == 0:\n    exec({EAT!r})\nsys.exit(5 if os.wait()[1] else 0)"
+    outcome = bench.run(bench.python(code, spec=needs(80 * MB)), cgroups=real_cgroups)
+    assert outcome.ending is Ending.OUT_OF_MEMORY
+
+
+def test_a_group_that_was_not_exceeded(bench: Any, real_cgroups: Cgroups) -> None:
+    launch = bench.launch("kill -9 $$", spec=needs(80 * MB), cpu_limit=1.0)
+    outcome = bench.run(launch, cgroups=real_cgroups)
+    assert (outcome.ending, outcome.signal) == (Ending.SIGNALLED, signal.SIGKILL)
+
+
+def test_out_of_memory_by_watching(bench: Any) -> None:
+    launch = bench.python(EAT, spec=needs(80 * MB))
+    outcome = bench.run(launch, cgroups=NO_CGROUPS)
+    assert (outcome.ending, outcome.memory_limit) == (Ending.OUT_OF_MEMORY, 80 * MB)
+
+
+def test_watching_counts_the_whole_tree(bench: Any) -> None:
+    code = f"import os\nos.fork(); os.fork()\n{EAT.replace('range(40)', 'range(4)')}"  # four times 40 MB
+    assert bench.run(bench.python(code, spec=needs(100 * MB))).ending is Ending.OUT_OF_MEMORY
+
+
+def test_watching_counts_shared_memory_once(bench: Any) -> None:
+    assert bench.run(bench.python(SHARE, spec=needs(100 * MB))).ok
+
+
+def test_without_a_limit_nobody_watches(bench: Any) -> None:
+    assert bench.run(bench.python(SHARE)).ok
+
+
+# --- which files would be written
+
+
+def test_plan_of_version_1() -> None:
+    plans = Cgroups(cpu=Path("/c"), memory=Path("/m")).plan("w", 1.5, 7 * MB)
+    assert [(p["dir"], p["controllers"], p["oom"]) for p in plans] == [
+        ("/c/schedulearn/w", ["cpu"], None),
+        ("/m/schedulearn/w", ["memory"], "/m/schedulearn/w/memory.oom_control"),
+    ]
+    assert ("write", "/c/schedulearn/w/cpu.cfs_quota_us", "150000") in plans[0]["steps"]
+    assert ("write", "/m/schedulearn/w/memory.limit_in_bytes", "7000000") in plans[1]["steps"]
+
+
+def test_a_plan_holds_only_what_is_limited() -> None:
+    both = Cgroups(cpu=Path("/c"), memory=Path("/m"))
+    assert both.plan("w", None, None) == []
+    assert [p["controllers"] for p in both.plan("w", None, 1)] == [["memory"]]
+    assert Cgroups(unified=Path("/u")).plan("w", None, None) == []
+    assert [p["controllers"] for p in Cgroups(unified=Path("/u")).plan("w", 1, None)] == [["cpu"]]
+
+
+def test_a_tiny_quota_is_one_that_the_kernel_takes() -> None:
+    (plan,) = Cgroups(cpu=Path("/c")).plan("w", 0.001, None)
+    assert plan["steps"][-1][2] == "1000"
+
+
+def unified_tree(folder: Path) -> Path:
+    """A folder that looks like a version 2 hierarchy, as far as plain files can."""
+    for place in (folder, folder / "schedulearn", folder / "schedulearn" / "w"):
+        place.mkdir(exist_ok=True)
+        for name in ("cgroup.subtree_control", "cgroup.procs", "cpu.max", "memory.max", "memory.events"):
+            (place / name).touch()
+    return folder
+
+
+def test_version_2_is_set_up_from_the_top_down(tmp_path: Path) -> None:
+    base = unified_tree(tmp_path / "u")
+    groups = Groups(Cgroups(unified=base).plan("w", 0.25, 5 * MB))
+    worker = base / "schedulearn" / "w"
+    assert (base / "cgroup.subtree_control").read_text() == "+cpu +memory"
+    assert (base / "schedulearn" / "cgroup.subtree_control").read_text() == "+cpu +memory"
+    assert (worker / "cpu.max").read_text() == "25000 100000"
+    assert (worker / "memory.max").read_text() == "5000000"
+    assert groups.enter(4711) == {"cpu", "memory"}
+    assert (worker / "cgroup.procs").read_text() == "4711"
+    assert not groups.killed_for_memory()
+    (worker / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
+    assert groups.killed_for_memory()
+
+
+def test_a_group_that_cannot_be_entered_holds_nothing(tmp_path: Path) -> None:
+    base = unified_tree(tmp_path / "u")
+    (base / "schedulearn" / "w" / "cgroup.procs").unlink()
+    groups = Groups(Cgroups(unified=base).plan("w", 0.25, None))
+    assert groups.enter(4711) == set()
+
+
+V1 = """
+30 23 0:26 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct
+31 23 0:27 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+32 23 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+""".lstrip()
+V1_OWN = "4:memory:/docker/abc/inner\n1:cpu,cpuacct:/\n0::/\n"
+
+
+def proc(folder: Path, mountinfo: str, own: str) -> Path:
+    (folder / "mountinfo").write_text(mountinfo)
+    (folder / "cgroup").write_text(own)
+    return folder
+
+
+def test_detect_version_1_below_the_own_group(tmp_path: Path) -> None:
+    found = detect(proc(tmp_path, V1, V1_OWN), writable=lambda _: True)
+    assert found == Cgroups(cpu=Path("/sys/fs/cgroup/cpu,cpuacct"), memory=Path("/sys/fs/cgroup/memory/inner"))
+
+
+def test_detect_only_what_may_be_written(tmp_path: Path) -> None:
+    found = detect(proc(tmp_path, V1, V1_OWN), writable=lambda folder: "memory" not in str(folder))
+    assert found == Cgroups(cpu=Path("/sys/fs/cgroup/cpu,cpuacct"))
+
+
+def test_detect_version_2(tmp_path: Path) -> None:
+    base = unified_tree(tmp_path / "u")
+    (base / "schedulearn" / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    mountinfo = f"30 23 0:26 / {base} rw - cgroup2 cgroup2 rw\n"
+    found = detect(proc(tmp_path, mountinfo, "0::/schedulearn\n"), writable=lambda _: True)
+    assert found == Cgroups(unified=base / "schedulearn")
+
+
+def test_detect_nothing(tmp_path: Path) -> None:
+    assert detect(tmp_path) == NO_CGROUPS
+    assert detect(proc(tmp_path, V1, V1_OWN), writable=lambda _: False) == NO_CGROUPS

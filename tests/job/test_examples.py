@@ -1,0 +1,89 @@
+"""The examples run, learn, and do what they promise."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+LOSS = re.compile(r"loss[:= ]+([0-9.]+)", re.IGNORECASE)
+ALONE = {name: value for name, value in os.environ.items() if not name.startswith(("SCHEDULEARN_", "PYTHONPATH"))}
+
+pytest.importorskip("sklearn")
+
+
+def example(name: str, *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> str:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=env or ALONE, cwd=cwd, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def losses(output: str) -> list[float]:
+    return [float(text) for text in LOSS.findall(output)]
+
+
+@pytest.mark.parametrize("name", ["digits_sgd.py", "digits_forest.py", "autoencoder.py", "digits_mlp.py"])
+def test_it_learns_and_prints_a_loss_for_every_epoch(name: str, tmp_path: Path) -> None:
+    found = losses(example(name, "--epochs", "4", "--seed", "3", cwd=tmp_path))
+    assert len(found) == 4
+    assert found[-1] < found[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_seed_gives_the_same_curve() -> None:
+    first, again = (example("autoencoder.py", "--epochs", "2", "--seed", "5") for _ in range(2))
+    assert first == again
+    assert first != example("autoencoder.py", "--epochs", "2", "--seed", "6")
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "checkpoint").mkdir(exist_ok=True)
+    return {**ALONE, "SCHEDULEARN_CHECKPOINT_DIR": str(tmp_path / "checkpoint")}
+
+
+def test_the_perceptron_goes_on_after_a_restart_as_if_nothing_had_happened(checkpoints: dict[str, str]) -> None:
+    straight = example("digits_mlp.py", "--epochs", "5").splitlines()
+    example("digits_mlp.py", "--epochs", "3", env=checkpoints)
+    rest = example("digits_mlp.py", "--epochs", "5", env=checkpoints).splitlines()
+    assert rest[0] == "going on at epoch 4, batch 0"
+    assert rest[1:] == straight[3:]
+
+
+def stopped_after_the_first_epoch(env: dict[str, str], *arguments: str) -> tuple[int, int]:
+    """Where it says that it stopped: epoch and batch."""
+    command = [sys.executable, str(EXAMPLES / "digits_mlp.py"), *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+        assert process.stdout
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        output = process.stdout.read()
+    assert process.returncode == 128 + signal.SIGTERM
+    stopped = re.search(r"stopped at epoch (\d+), batch (\d+)", output)
+    assert stopped
+    return int(stopped[1]), int(stopped[2])
+
+
+def test_the_perceptron_saves_when_it_is_told_to_stop(checkpoints: dict[str, str]) -> None:
+    epoch, batch = stopped_after_the_first_epoch(checkpoints, "--epochs", "1000000")
+    last = str(epoch + 1)
+    rest = example("digits_mlp.py", "--epochs", last, env=checkpoints).splitlines()
+    assert rest[0] == f"going on at epoch {epoch}, batch {batch}"
+    assert rest[1:] == example("digits_mlp.py", "--epochs", last).splitlines()[-2:]
+
+
+def test_a_stop_does_not_wait_for_the_pace(checkpoints: dict[str, str]) -> None:
+    assert stopped_after_the_first_epoch(checkpoints, "--epochs", "2", "--pace", "3600") == (2, 0)
+
+
+def test_the_perceptron_reports_if_it_can(worker_env: dict[str, str], service: Any) -> None:
+    Path(worker_env["SCHEDULEARN_CHECKPOINT_DIR"]).mkdir()
+    example("digits_mlp.py", "--epochs", "3", env=worker_env)
+    assert service.steps == [1, 2, 3]
+    assert set(service.points[0]["values"]) == {"loss", "accuracy"}

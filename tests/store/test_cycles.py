@@ -1,0 +1,250 @@
+"""What the scheduler writes in a cycle and finds after a restart."""
+
+import signal
+
+import pytest
+import sqlalchemy as sa
+
+from schedulearn.domain.errors import Conflict, RoleTaken
+from schedulearn.domain.ids import AttemptId, DeviceId, NodeName, WorkerId
+from schedulearn.domain.job import Attempt, HistoryEvent, Lease, Worker
+from schedulearn.domain.node import Device, Node, NodeState
+from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.domain.resources import Resources
+from schedulearn.domain.states import JobState, StopReason
+from schedulearn.store import Cycle, Point, SavedState, open_store
+
+AT = 1_700_000_000.25
+LOCAL = NodeName("local")
+NODE = Node(
+    LOCAL, "docker", Resources(cpus=8, memory=2**40, gpus=2), Resources(cpus=0.5), 1.5,
+    (Device(DeviceId("b"), "gpus", "A100", 2**36, "pid 7"), Device(DeviceId("a"))),
+    NodeState.DRAINING, (("rack", "1"),),
+)  # fmt: skip
+
+
+def test_an_empty_store_has_an_empty_state(store):
+    assert store.load_state() == SavedState([], [], [], [], {}, None)
+
+
+def test_the_state_comes_back_as_it_was_saved(make, url):
+    job = make.job()
+    job.state, job.attempt = JobState.STOPPING, 1
+    first, second = WorkerId(job.id, 1, 0), WorkerId(job.id, 1, 1)
+    gone = Worker(second, LOCAL, (DeviceId("b"),), AT + 1, AT + 2, Outcome(Ending.SIGNALLED, None, 9))
+    attempt = Attempt(
+        AttemptId(job.id, 1), AT, [Worker(first, LOCAL, (), AT + 1), gone], StopReason.FAILURE, AT + 3, None
+    )
+    lease = Lease(first, LOCAL, Resources(cpus=0.5, gpus=1), (DeviceId("b"),))
+    memory = {"cursor": 3, "marks": [1, 2.5, None, "x"]}
+    make.save(jobs=[job], attempts=[attempt], leases_added=[lease], nodes=[NODE], memory=memory)
+    make.store.set_setting("policy", {"preset": "fifo"})
+
+    with open_store(url) as again:
+        assert again.load_state() == SavedState([job], [attempt], [lease], [NODE], memory, {"preset": "fifo"})
+
+
+def test_only_what_is_unfinished_or_awaited_is_loaded(make):
+    done, awaited = make.finished(), make.finished(JobState.FAILED)
+    waiting = make.job(depends_on=(awaited.id,))
+    over = make.running()
+    attempt = make.attempt(over)
+    attempt.ended_at, over.state = AT + 5, JobState.QUEUED
+    make.save(jobs=[over], attempts=[attempt])
+
+    state = make.store.load_state()
+    assert done.id not in {job.id for job in state.jobs}
+    assert [job.id for job in state.jobs] == [awaited.id, waiting.id, over.id]
+    assert state.attempts == []
+
+
+def test_only_the_newest_attempt_is_loaded_but_all_are_listed(make):
+    job = make.running()
+    old = make.attempt(job)
+    job.attempt = 2
+    new = make.attempt(job, workers=3)
+    make.save(jobs=[job], attempts=[new])
+
+    assert make.store.load_state().attempts == [new]
+    assert make.store.attempts_of(job.id) == [old, new]
+    assert make.store.job(job.id).attempts == 2
+
+
+def test_the_memory_stays_unless_it_is_given(make):
+    make.save(memory={"a": 1})
+    make.save()
+    assert make.store.load_state().memory == {"a": 1}
+    make.save(memory={})
+    assert make.store.load_state().memory == {}
+
+
+def test_nodes_are_replaced_with_their_devices(make):
+    make.save(nodes=[NODE, Node(NodeName("other"))])
+    changed = Node(LOCAL, devices=(Device(DeviceId("c")),))
+    make.save(nodes=[changed])
+    assert make.store.list_nodes() == [changed, Node(NodeName("other"))]
+
+
+def test_a_cycle_does_not_undo_what_was_noted_of_a_workers_metrics(make):
+    job = make.running()
+    make.store.add_points(job.id, 1, 0, "report", [Point(5, AT, 1, "loss", 1.0)])
+    make.store.set_pattern_offset(WorkerId(job.id, 1, 0), 77)
+    make.save(jobs=[job], attempts=[make.attempt(job)])
+
+    assert make.store.add_points(job.id, 1, 0, "report", [Point(5, AT, 1, "loss", 1.0)]) == 0
+    assert make.store.pattern_offset(WorkerId(job.id, 1, 0)) == 77
+
+
+def test_a_device_is_never_leased_twice(make, contents):
+    make.running("gpu0")
+    other = make.job()
+    other.state, other.attempt = JobState.STARTING, 1
+    before = contents()
+
+    with pytest.raises(Conflict):
+        make.save(jobs=[other], leases_added=[make.lease(WorkerId(other.id, 1, 0), "gpu1", "gpu0")])
+    assert contents() == before
+
+
+def test_the_database_itself_refuses_the_second_lease(make):
+    make.running("gpu0")
+    other = make.running()
+    row = {"d": "gpu0", "j": other.id}
+    statement = "INSERT INTO lease_devices (device, job, attempt, rank) VALUES (:d, :j, 1, 0)"
+    with pytest.raises(sa.exc.IntegrityError), make.store._db.engine.begin() as connection:
+        connection.execute(sa.text(statement), row)
+
+
+def test_a_worker_has_one_lease(make):
+    job = make.running()
+    with pytest.raises(Conflict):
+        make.save(leases_added=[make.lease(WorkerId(job.id, 1, 0))])
+
+
+def test_a_device_changes_hands_in_one_cycle(make):
+    first, second = make.running("gpu0"), make.running()
+    second.attempt = 2
+    lease = make.lease(WorkerId(second.id, 2, 0), "gpu0")
+    make.save(jobs=[second], leases_ended=[WorkerId(first.id, 1, 0)], leases_added=[lease])
+    assert lease in make.store.leases()
+
+
+def test_a_lease_that_ended_in_the_cycle_of_its_start_is_not_left_over(make):
+    job = make.job()
+    lease = make.lease(WorkerId(job.id, 1, 0), "gpu0")
+    make.save(leases_added=[lease], leases_ended=[lease.worker])
+    assert make.store.leases() == []
+
+
+@pytest.mark.parametrize("how", ["stolen", "released", "never taken"])
+def test_a_scheduler_that_lost_its_role_writes_nothing(store, contents, how):
+    fence = store.take_role("scheduler", "old", AT, 10) if how != "never taken" else 1
+    if how == "stolen":
+        store.take_role("scheduler", "new", AT, 10, steal=True)
+    if how == "released":
+        store.release_role("scheduler", fence)
+    before = contents()
+
+    with pytest.raises(RoleTaken):
+        store.save_cycle(Cycle(fence, events=[HistoryEvent(AT, "state", "too late")], memory={"late": True}))
+    assert contents() == before
+
+
+def test_a_forgotten_job_leaves_only_that_it_was_deleted(make, contents):
+    job, other = make.running("gpu0"), make.running()
+    for id in (job.id, other.id):
+        make.store.add_points(id, 1, 0, "report", [Point(1, AT, 1, "loss", 1.0)])
+        make.store.add_token("ann", "attempt", f"hash{id}", AT, AttemptId(id, 1))
+    make.save(jobs=[job], forgotten=[job.id], events=[HistoryEvent(AT, "deleted", "deleted by ann", job.id)])
+
+    assert make.store.job(job.id) is None
+    assert [stored.event.kind for stored in make.store.events_after(0, job.id)] == ["deleted"]
+    assert make.store.token_by_hash(f"hash{job.id}") is None
+    left = contents()
+    for table in ("jobs", "attempts", "workers", "leases", "metric_series", "metric_points", "tokens"):
+        assert len(left[table]) == 1, table
+    assert left["lease_devices"] == []
+    assert make.store.job(other.id).progress.value == 1.0
+
+
+def test_a_job_that_was_forgotten_does_not_come_back(make):
+    job = make.running()
+    make.save(jobs=[job], attempts=[make.attempt(job)], forgotten=[job.id])
+    assert make.store.list_jobs() == ([], 0)
+
+
+def test_a_cycle_with_few_changes_is_a_handful_of_statements(make, statements):
+    job = make.running()
+    serial = make.store.requests_after(0)[0].serial
+    job.state, job.attempt = JobState.STARTING, 2
+    attempt = make.attempt(job, workers=4)
+    leases = [make.lease(worker.id, f"gpu{worker.id.rank}") for worker in attempt.workers]
+    events = [HistoryEvent(AT, "state", "x", job.id)] * 5
+    statements.clear()
+
+    make.save(jobs=[job], attempts=[attempt], leases_added=leases, events=events, requests_done=[serial])
+    assert len(statements) <= 8
+
+
+def full_cycle(make):
+    """A cycle that changes something in every table it can."""
+    old, gone, job = make.running("gpu0"), make.running("gpu1"), make.job()
+    job.state, job.attempt = JobState.STARTING, 1
+    lease = make.lease(WorkerId(job.id, 1, 0), "gpu0")
+    return Cycle(
+        make.fence, [job], [make.attempt(job)], [lease], [WorkerId(old.id, 1, 0)], [NODE],
+        [HistoryEvent(AT, "deleted", "x", gone.id)], [gone.id], [1, 2, 3], {"cursor": 1},
+    )  # fmt: skip
+
+
+def test_a_cycle_that_fails_at_any_statement_changes_nothing(make, contents, statements):
+    cycle = full_cycle(make)
+    before = contents()
+    engine = make.store._db.engine
+    fail_at = 0
+
+    class Broken(Exception):
+        pass
+
+    @sa.event.listens_for(engine, "after_cursor_execute")
+    def _fail(*_):
+        if len(statements) > fail_at:
+            raise Broken
+
+    broken = 0
+    while True:
+        statements.clear()
+        try:
+            make.store.save_cycle(cycle)
+            break
+        except Broken:
+            broken += 1
+        assert contents() == before
+        fail_at += 1
+    assert broken > 8
+    assert contents() != before
+
+
+KILLED = """
+import os, signal, sys
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import HistoryEvent
+from schedulearn.store import Cycle, cycles, open_store
+
+cycles._forget = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+store = open_store(sys.argv[1])
+job = store.job(JobId(1)).job
+job.reason = "half-written"
+store.save_cycle(Cycle(int(sys.argv[2]), [job], events=[HistoryEvent(0.0, "state", "x", job.id)], memory={"a": 1}))
+"""
+
+
+def test_a_process_killed_in_the_middle_of_a_cycle_leaves_nothing_half_written(make, url, contents, run_python):
+    make.job()
+    before = contents()
+    process = run_python(KILLED, url, make.fence)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL, errors
+
+    assert contents() == before
+    make.save(events=[HistoryEvent(AT, "state", "the next one writes")])

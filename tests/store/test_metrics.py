@@ -1,0 +1,162 @@
+"""Points: seen once, thinned, and exact in what is said of the whole."""
+
+import math
+
+import pytest
+
+from schedulearn.domain.errors import NotFound
+from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.store import Point, Series
+from schedulearn.store.thinning import MOST_POINTS
+
+AT = 1_700_000_000.25
+
+
+def points(seqs, name="loss", value=float):
+    return [Point(n, AT + n, n * 10, name, value(n)) for n in seqs]
+
+
+def test_points_come_back_as_a_curve(make):
+    job = make.running()
+    assert make.store.add_points(job.id, 1, 0, "report", points(range(3)) + points(range(3), "acc", lambda n: -n)) == 6
+    assert make.store.curve(job.id, "loss", 100) == [(0, 0.0, AT), (10, 1.0, AT + 1), (20, 2.0, AT + 2)]
+    assert make.store.series_of(job.id) == [
+        Series("acc", "report", 3, 20, -2.0, -2.0, 0.0, AT + 2),
+        Series("loss", "report", 3, 20, 2.0, 0.0, 2.0, AT + 2),
+    ]
+
+
+def test_nothing_reported_yet(make):
+    job = make.running()
+    assert make.store.add_points(job.id, 1, 0, "report", []) == 0
+    assert make.store.curve(job.id, "loss", 100) == []
+    assert make.store.series_of(job.id) == []
+
+
+def test_a_point_is_taken_once(make):
+    job = make.running(workers=2)
+
+    def add(seqs, rank=0, source="report", name="loss"):
+        return make.store.add_points(job.id, 1, rank, source, points(seqs, name))
+
+    assert add([0, 1, 1, 0, 2]) == 3
+    assert add([1, 2, 3]) == 1
+    assert add([3]) == 0
+    assert add([2, 3], rank=1) == 2  # each worker counts for itself
+    assert add([2, 3], source="pattern", name="other") == 2  # and so does each source
+    assert [step for step, _, _ in make.store.curve(job.id, "loss", 100)] == [0, 10, 20, 30]
+
+
+def test_the_next_attempt_goes_on_with_the_same_curve(make):
+    job = make.running()
+    make.store.add_points(job.id, 1, 0, "report", points([5, 6]))
+    job.attempt = 2
+    make.save(jobs=[job], attempts=[make.attempt(job)])
+    assert make.store.add_points(job.id, 2, 0, "report", points([1, 2])) == 2
+    assert [step for step, _, _ in make.store.curve(job.id, "loss")] == [50, 60, 10, 20]
+
+
+@pytest.mark.parametrize("rank", [1, -1])
+def test_no_such_worker(make, rank):
+    job = make.running()
+    with pytest.raises(NotFound, match=f"{job.id}.1.{rank}"):
+        make.store.add_points(job.id, 1, rank, "report", points([1]))
+    with pytest.raises(NotFound):
+        make.store.add_points(JobId(4711), 1, 0, "report", points([1]))
+
+
+def test_what_is_reported_is_not_also_read_from_the_output(make):
+    job = make.running()
+    assert make.store.add_points(job.id, 1, 0, "pattern", points([1, 2], value=lambda n: -5.0)) == 2
+    assert make.store.series_of(job.id)[0].source == "pattern"
+    assert make.store.add_points(job.id, 1, 0, "report", points([3, 4])) == 2
+    assert make.store.add_points(job.id, 1, 0, "pattern", points([5]) + points([5], "acc")) == 1
+
+    acc, loss = make.store.series_of(job.id)
+    assert (loss.source, loss.count, loss.min, loss.last) == ("report", 2, 3.0, 4.0)
+    assert acc.source == "pattern"
+    assert [value for _, value, _ in make.store.curve(job.id, "loss")] == [3.0, 4.0]
+
+
+def test_each_workers_values_are_a_series_of_their_own_and_the_lowest_rank_is_shown(make):
+    job = make.running(workers=3)
+    for rank in (2, 1):
+        make.store.add_points(job.id, 1, rank, "report", points(range(2), value=lambda n, r=rank: r * 100.0))
+    assert [value for _, value, _ in make.store.curve(job.id, "loss")] == [100.0, 100.0]
+    assert [series.last for series in make.store.series_of(job.id)] == [100.0]
+
+
+def test_nan_and_infinity_are_values_too(make):
+    job = make.running()
+    values = [1.0, math.inf, math.nan, -math.inf, math.nan]
+    make.store.add_points(job.id, 1, 0, "report", points(range(5), value=lambda n: values[n]))
+
+    assert repr([value for _, value, _ in make.store.curve(job.id, "loss")]) == repr(values)
+    (series,) = make.store.series_of(job.id)
+    assert (series.min, series.max) == (-math.inf, math.inf)
+    assert math.isnan(series.last)
+    assert repr(list(make.store.job(job.id).progress.spark)) == repr(values)
+
+
+def test_only_nan(make):
+    job = make.running()
+    make.store.add_points(job.id, 1, 0, "report", points([1], value=lambda _: math.nan))
+    (series,) = make.store.series_of(job.id)
+    assert (series.min, series.max) == (None, None)
+
+
+def test_silly_points_break_nothing(make):
+    job = make.running()
+    silly = [Point(10**30, math.inf, -(10**30), "n\0" * 10_000, 1e308), Point(1, math.nan, 1, "", 0.0)]
+    assert make.store.add_points(job.id, 1, 0, "report", silly) == 2
+    assert len(make.store.series_of(job.id)) == 2
+
+
+def test_many_points_in_batches_stay_under_the_cap(make, contents):
+    job, many, batch = make.running(), 100_000, 2_500
+    for start in range(0, many, batch):
+        make.store.add_points(
+            job.id, 1, 0, "report", points(range(start, start + batch), value=lambda n: abs(n - 777.5))
+        )
+        stored = len(contents()["metric_points"])
+        assert MOST_POINTS / 2 <= stored <= MOST_POINTS
+
+    (series,) = make.store.series_of(job.id)
+    assert (series.count, series.step, series.last) == (many, (many - 1) * 10, many - 1 - 777.5)
+    assert (series.min, series.max) == (0.5, many - 1 - 777.5)
+    curve = make.store.curve(job.id, "loss", 10_000)
+    steps = [step for step, _, _ in curve]
+    assert steps == sorted(set(steps))
+    assert (steps[0], steps[-1]) == (0, (many - 1) * 10)
+    spark = make.store.job(job.id).progress.spark
+    assert 12 <= len(spark) <= 24
+    assert spark[-1] == series.last
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 99, 100, 101, 5000])
+def test_a_curve_is_read_with_at_most_so_many_points(make, most):
+    job = make.running()
+    make.store.add_points(job.id, 1, 0, "report", points(range(100)))
+    steps = [step for step, _, _ in make.store.curve(job.id, "loss", most)]
+    assert len(steps) <= most
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 990
+    assert most == 1 or steps[0] == 0
+    assert most < 100 or len(steps) == 100
+
+
+def test_a_batch_is_a_handful_of_statements(make, statements):
+    job = make.running()
+    make.store.add_points(job.id, 1, 0, "report", points(range(100)) + points(range(100), "acc"))
+    statements.clear()
+    make.store.add_points(job.id, 1, 0, "report", points(range(100, 200)) + points(range(100, 200), "acc"))
+    assert len(statements) <= 5
+
+
+def test_how_far_the_output_was_searched(make):
+    job = make.running()
+    worker = WorkerId(job.id, 1, 0)
+    assert make.store.pattern_offset(worker) == 0
+    make.store.set_pattern_offset(worker, 2**40)
+    assert make.store.pattern_offset(worker) == 2**40
+    assert make.store.pattern_offset(WorkerId(job.id, 1, 1)) == 0

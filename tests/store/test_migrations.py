@@ -1,0 +1,60 @@
+"""Migrations: from nothing to the tables as they are declared."""
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from schedulearn import store as package
+from schedulearn.domain.errors import StoreError
+from schedulearn.store import open_store, schema
+from schedulearn.store.tables import metadata
+
+
+def test_from_empty_to_head_equals_the_tables(url):
+    with open_store(url) as store, store._db.read() as connection:
+        # SQLite has no IDENTITY to compare; its tables are compared by their text below.
+        opts = {"compare_type": True, "compare_server_default": connection.dialect.name != "sqlite"}
+        context = MigrationContext.configure(connection, opts=opts)
+        assert compare_metadata(context, metadata) == []
+
+
+def test_the_tables_are_alike_to_the_last_word(tmp_path):
+    """What the comparison above does not look at: AUTOINCREMENT, WITHOUT ROWID, what a foreign key does on delete."""
+    open_store(tmp_path / "migrated.db").close()
+    created = sa.create_engine(f"sqlite:///{tmp_path}/created.db")
+    metadata.create_all(created)
+    migrated = sa.create_engine(f"sqlite:///{tmp_path}/migrated.db")
+
+    def words(engine):
+        with engine.connect() as connection:
+            found = connection.execute(sa.text("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'alembic%'"))
+            texts = {name: sorted(line.strip(" ,\t") for line in (sql or "").splitlines()) for name, sql in found}
+        engine.dispose()
+        return {name: lines for name, lines in texts.items() if not name.startswith("sqlite_")}
+
+    assert words(migrated) == words(created)
+
+
+def test_the_head_that_the_code_knows_is_the_newest_step():
+    config = Config()
+    config.set_main_option("script_location", str(Path(package.__file__).parent / "migrations"))
+    assert ScriptDirectory.from_config(config).get_current_head() == schema.HEAD
+
+
+def test_a_migration_that_fails_leaves_the_database_empty(url, monkeypatch):
+    from alembic import op
+
+    def fail(*_, **__):
+        raise sa.exc.OperationalError("CREATE INDEX", {}, Exception("disk full"))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(op, "create_index", fail)
+        with pytest.raises(StoreError, match="disk full"):
+            open_store(url)
+    with open_store(url) as store:
+        assert store.list_jobs() == ([], 0)

@@ -1,0 +1,110 @@
+"""Short ways to say what a test is about; everything else has a default."""
+
+from typing import Any
+
+from schedulearn.control.apply import apply
+from schedulearn.control.cycle import run_cycle
+from schedulearn.control.decide import Decision
+from schedulearn.control.state import Changes, State
+from schedulearn.domain import events as ev
+from schedulearn.domain.ids import DeviceId, JobId, NodeName, WorkerId
+from schedulearn.domain.job import Job
+from schedulearn.domain.node import Device, Node
+from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.domain.resources import Resources
+from schedulearn.domain.spec import JobSpec, WorkerResources, Workers
+from schedulearn.policies.presets import build_policy
+
+OK = Outcome(Ending.EXITED, exit_code=0)
+BROKEN = Outcome(Ending.EXITED, exit_code=1)
+KILLED = Outcome(Ending.SIGNALLED, signal=9)
+LOST = Outcome(Ending.LOST)
+
+
+def node(name: str, *, cpus: float = 8, gpus: int = 0, memory: float = 64e9, **more: Any) -> Node:
+    models = more.pop("models", [""] * gpus)
+    devices = tuple(Device(DeviceId(f"{name}-gpu{i}"), model=models[i]) for i in range(gpus))
+    return Node(
+        NodeName(name),
+        capacity=Resources(cpus=cpus, gpus=gpus, memory=memory),
+        devices=devices,
+        cpus_per_gpu=more.pop("cpus_per_gpu", 0.0),
+        **more,
+    )
+
+
+def spec(
+    *,
+    gpus: int = 0,
+    cpus: float = 1,
+    memory: int | None = None,
+    workers: int | tuple[int, int, int] = 1,
+    gpu_type: str | None = None,
+    **more: Any,
+) -> JobSpec:
+    counts = Workers(workers, workers, workers) if isinstance(workers, int) else Workers(*workers)
+    resources = WorkerResources(gpus=gpus, gpu_type=gpu_type, cpus_min=cpus, cpus_max=cpus, memory=memory)
+    return JobSpec(more.pop("name", "job"), more.pop("command", "true"), workers=counts, resources=resources, **more)
+
+
+def job(number: int, *, at: float = 0.0, user: str = "ann", **more: Any) -> Job:
+    wanted = spec(**more)
+    return Job(
+        JobId(number),
+        wanted,
+        user,
+        submitted_at=at,
+        priority=wanted.priority,
+        deadline=wanted.deadline,
+        time_limit=wanted.time_limit,
+        queued_at=at,
+    )
+
+
+class World:
+    """A control loop with a clock that the test moves, and no executor: the test says what happens."""
+
+    def __init__(self, *nodes: Node, policy: str = "fifo", **overrides: Any) -> None:
+        self.policy = build_policy(policy, overrides.get("stages"), overrides.get("params"))
+        self.state = State(self.policy.order, nodes)
+        self.now = 0.0
+        self.memory: Any = {}
+        self.changes = Changes()
+        self.commands: list[Any] = []
+        self.history: list[Any] = []
+
+    def cycle(self, *events: ev.Event) -> Decision:
+        decision = run_cycle(self.state, self.policy, events, self.now, self.memory)
+        self.memory = decision.memory
+        self.changes = self.state.take_changes()
+        self.commands = self.changes.commands
+        self.history += self.changes.history
+        return decision
+
+    def submit(self, *jobs: Job) -> list[int]:
+        """Submit, run a cycle, and say which jobs started."""
+        decision = self.cycle(*(ev.Submitted(self.now, j) for j in jobs))
+        return [grant.job for grant in decision.grants]
+
+    def started(self, number: int) -> None:
+        """All workers of the job's present attempt run."""
+        attempt = self.state.attempts[JobId(number)]
+        for worker in attempt.workers:
+            apply(self.state, ev.WorkerStarted(self.now, worker.id))
+
+    def exited(self, number: int, outcome: Outcome = OK, rank: int | None = None) -> list[int]:
+        """The job's workers (or one of them) end; then a cycle. Which jobs started?"""
+        attempt = self.state.attempts[JobId(number)]
+        ranks = [w.id.rank for w in attempt.workers] if rank is None else [rank]
+        ids = [WorkerId(JobId(number), attempt.id.number, r) for r in ranks]
+        decision = self.cycle(*(ev.WorkerExited(self.now, i, outcome) for i in ids))
+        return [grant.job for grant in decision.grants]
+
+    def running(self) -> list[int]:
+        return sorted(self.state.attempts)
+
+    def where(self, number: int) -> list[str]:
+        return [str(w.node) for w in self.state.attempts[JobId(number)].workers]
+
+    def job(self, number: int) -> Job:
+        return self.state.jobs[JobId(number)]
