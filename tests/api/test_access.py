@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import tarfile
 from typing import Any
 
@@ -220,6 +221,15 @@ def test_a_snapshot_is_uploaded_and_used(world: Any, ann: Any, problem: Any) -> 
     assert ann.head(f"{V1}/snapshots/{sha}").status_code == 200
     assert (world.data / "snapshots" / f"{sha}.tar.gz").read_bytes() == data
     assert ann.post(f"{V1}/jobs", json=spec).status_code == 201
+
+
+def test_a_snapshot_that_is_asked_for_is_young_again(world: Any, ann: Any) -> None:
+    data = archive(("train.py", b"print(1)", ""))
+    put(ann, data)
+    [kept] = (world.data / "snapshots").iterdir()
+    os.utime(kept, (1, 1))
+    ann.head(f"{V1}/snapshots/{hashlib.sha256(data).hexdigest()}")
+    assert kept.stat().st_mtime > 1
 
 
 BAD_ARCHIVES = {

@@ -42,7 +42,8 @@ def test_nodes_show_what_is_free(world: Any, ann: Any) -> None:
 
 
 def test_draining_is_asked_of_the_scheduler(world: Any, root: Any, problem: Any) -> None:
-    assert root.patch(f"{V1}/nodes/local", json={"drain": True}).status_code == 202
+    answer = root.patch(f"{V1}/nodes/local", json={"drain": True})
+    assert (answer.status_code, answer.json()["state"]) == (202, "draining")
     assert world.requests() == [("drain", None, {"node": "local", "drain": True}, "root")]
     problem(root.patch(f"{V1}/nodes/nowhere", json={"drain": True}), 404)
     assert problem(root.patch(f"{V1}/nodes/local", json={"drain": "maybe"}), 422)["field"] == "drain"

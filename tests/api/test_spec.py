@@ -59,7 +59,7 @@ def test_workers(written: Any, meant: Workers) -> None:
         ({"depends_on": [3, 3, 1]}, "depends_on", (3, 1)),
         ({"launcher": "torchrun"}, "launcher", Launcher.TORCHRUN),
         ({"notify": ["mailto:ann"]}, "notify", ("mailto:ann",)),
-        ({}, "max_restarts", 3),
+        ({}, "max_restarts", 0),
         ({}, "priority", 50),
         ({"resources": {"cpus": "0.5..4"}}, "resources", WorkerResources(cpus_min=0.5, cpus_max=4.0)),
         ({"resources": {"memory": "4GB"}}, "resources", WorkerResources(memory=4 * 10**9)),

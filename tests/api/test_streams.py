@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ids import AttemptId, JobId
+from schedulearn.domain.ids import AttemptId, JobId, WorkerId
 from schedulearn.domain.job import HistoryEvent
 from schedulearn.domain.states import JobState
 
@@ -109,6 +109,16 @@ def test_following_one_attempt_ends_with_it(world: Any, live: Any, job: int) -> 
     write(world, world.run(job), b"first\n")
     world.run(job)
     assert live.get(f"{JOBS}/{job}/logs?follow=true&attempt=1").read() == b"first\n"
+
+
+def test_following_one_attempt_does_not_wait_for_the_next(world: Any, live: Any, job: int) -> None:
+    attempt = world.run(job)
+    write(world, attempt, b"first\n")
+    stream = live.get(f"{JOBS}/{job}/logs?follow=true&attempt=1")
+    assert stream.readline() == b"first\n"
+    world.save(leases_ended=[WorkerId(attempt.job, 1, 0)])
+    world.set_state(job, JobState.QUEUED)
+    assert stream.read() == b""
 
 
 def test_following_ends_when_the_job_is_forgotten(world: Any, live: Any, job: int) -> None:

@@ -143,7 +143,7 @@ class Bench:
                 for pid in [*descendants(claim.pid), claim.pid]:
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
-                until(lambda path=path: not is_held(path))
+                    until(lambda pid=pid: dead(pid))
 
     def strays(self) -> list[int]:
         """Processes that still belong to a worker of this data folder."""

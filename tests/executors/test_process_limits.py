@@ -26,7 +26,8 @@ time.sleep(1000)
 # Parent and child touch the same 60 MB: together they hold 60, not 120.
 SHARE = """
 import os, time
-held = bytearray(b'x' * 60_000_000)
+held = bytearray(60_000_000)
+held[::4096] = b'x' * len(held[::4096])
 if os.fork() == 0:
     sum(held[::4096])
     time.sleep(1.5)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedulearn.domain.errors import ExecutorError
@@ -176,6 +176,7 @@ def test_a_job_can_be_stopped_on_a_full_disk(bench: Any, tiny_disk: Any) -> None
 class TestLogWriter:
     """The writer alone, against the reader."""
 
+    @settings(deadline=None)
     @given(st.lists(st.binary(max_size=50), max_size=60), st.integers(8, 200), st.integers(1, 100))
     def test_what_is_read_is_a_suffix_of_what_was_written(self, chunks: list[bytes], cap: int, limit: int) -> None:
         with tempfile.TemporaryDirectory() as name:
@@ -198,6 +199,7 @@ class TestLogWriter:
             assert len(chunk.data) <= limit
             data, offset = data + chunk.data, chunk.next_offset
 
+    @settings(deadline=None)
     @given(st.binary(max_size=400), st.integers(0, 30))
     def test_tail_gives_the_last_lines(self, data: bytes, count: int) -> None:
         data = data.replace(b"\x01", b"\n")

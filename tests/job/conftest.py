@@ -139,10 +139,15 @@ class Program:
     """A Python program that runs as a worker. It prints a line when it wants the test to know something."""
 
     def __init__(self, code: str, env: dict[str, str]) -> None:
+        # Later versions of Python warn of any fork beside a thread; here it is meant.
+        warnings = ["-W", "error", "-W", "ignore:This process:DeprecationWarning"]
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
-            env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, *warnings, "-c", textwrap.dedent(code)],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
     def line(self) -> str:
         assert self.process.stdout

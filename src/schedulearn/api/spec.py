@@ -229,7 +229,7 @@ class JobIn(Strict):
     priority: Priority | None = Field(None, description="0..100, higher first; 50 by default")
     deadline: Deadline | None = None
     time_limit: Duration | None = Field(None, description="of running, over all attempts")
-    max_restarts: Annotated[int, Field(strict=True, ge=0, le=1000)] = 3
+    max_restarts: Annotated[int, Field(strict=True, ge=0, le=1000)] = 0
     grace: Grace = 30.0
     preemptible: PreemptibleField = Preemptible.AUTO
     depends_on: Dependencies = Field([], max_length=1000)

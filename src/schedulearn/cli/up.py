@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -76,6 +77,8 @@ def up(
         from schedulearn.cli.common.detach import start_detached
 
         return start_detached(options.data, arguments(options), only)
+    # SIGTERM ends it as Ctrl-C does: by unwinding, so that leases and locks are given back.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with server_errors():
             from schedulearn.api.server import serve

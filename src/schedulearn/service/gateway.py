@@ -16,6 +16,7 @@ from schedulearn.control.ledger import Ledger
 from schedulearn.domain.errors import Conflict, InvalidSpec, NotAllowed, NotFound
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt
+from schedulearn.domain.node import NodeState
 from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.states import FINISHED, JobState
 from schedulearn.executors.process import logs
@@ -196,7 +197,7 @@ class Gateway:
     def pulse(self, job: JobId) -> JobPulse | None:
         """None: the job is gone."""
         row = self._store.job(job)
-        return JobPulse(row.job.state, row.job.attempt_id) if row else None
+        return JobPulse(row.job.state, row.job.attempt_id, bool(row.placement)) if row else None
 
     # --- history
 
@@ -253,12 +254,16 @@ class Gateway:
         return views
 
     def drain(self, caller: Caller, name: NodeName, drain: bool) -> NodeView:
+        """As with `update`, the answer shows what was asked for."""
         caller.must_be_admin()
         node = next((view for view in self.nodes() if view.node.name == name), None)
         if node is None:
             raise NotFound(f"there is no node {name!r}")
         self._request("drain", None, {"node": name, "drain": drain}, caller)
-        return node
+        if node.node.state is NodeState.LOST:
+            return node
+        state = NodeState.DRAINING if drain else NodeState.UP
+        return replace(node, node=replace(node.node, state=state))
 
     def policy(self) -> PolicyView:
         saved = self._store.setting("policy") or {}

@@ -11,18 +11,7 @@ from schedulearn.domain.resources import Resources
 from schedulearn.domain.states import JobState
 from schedulearn.policies.presets import DEFAULT_PRESET, available, build_policy
 from schedulearn.service.roles import TTL
-from schedulearn.store import (
-    CurvePoint,
-    JobRow,
-    JobSort,
-    Point,
-    Progress,
-    Series,
-    StoredEvent,
-    TokenRow,
-    UserChanges,
-    UserRow,
-)
+from schedulearn.store import CurvePoint, JobRow, Point, Progress, Series, StoredEvent, UserChanges, UserRow
 
 __all__ = [
     "BuiltInPolicies",
@@ -32,7 +21,6 @@ __all__ = [
     "Health",
     "JobPulse",
     "JobRow",
-    "JobSort",
     "LogPlace",
     "NodeView",
     "Point",
@@ -41,7 +29,6 @@ __all__ = [
     "PolicyView",
     "Progress",
     "StoredEvent",
-    "TokenRow",
     "UserChanges",
     "UserRow",
 ]  # with types of the store and of control that the API may name only through here
@@ -126,7 +113,8 @@ class JobPulse:
     """Just enough of a job to follow it."""
 
     state: JobState
-    attempt: AttemptId
+    attempt: AttemptId  # the newest
+    placed: bool  # whether that attempt still holds anything: no longer once all its workers have ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,9 +81,11 @@ async def _follow(
             place = replace(place, offset=chunk.next_offset)
         if pulse is None:
             return
-        if place.attempt < pulse.attempt.number and (all_attempts or place.attempt == 0):
+        newest = place.attempt == pulse.attempt.number
+        if all_attempts and not newest:
             place = replace(place, attempt=place.attempt + 1, offset=None)
             continue
-        if pulse.state in FINISHED or place.attempt < pulse.attempt.number or await request.is_disconnected():
+        ended = pulse.state in FINISHED if all_attempts else not (newest and pulse.placed)
+        if ended or await request.is_disconnected():
             return
         await asyncio.sleep(_POLL)

@@ -3,11 +3,11 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from schedulearn.api.convert import user_out
 from schedulearn.api.deps import Gate, Name, Person
-from schedulearn.api.fields import MAX_ID, Line, Priority, Strict
+from schedulearn.api.fields import MAX_ID, Priority, Strict, one_line
 from schedulearn.api.schemas import NewTokenOut, TokenOut, TokenPage, UserOut, UserPage
 from schedulearn.api.spec import iso
 from schedulearn.service.views import UserChanges
@@ -48,7 +48,7 @@ class UserUpdate(Strict):
 
 
 class TokenIn(Strict):
-    label: Line = "token"
+    label: Annotated[str, Field(max_length=200), AfterValidator(one_line)] = ""
     user: UserName | None = Field(None, description="for somebody else: administrators only")
 
 

@@ -1,0 +1,39 @@
+"""`python -m bench [NAME…]`: all figures, or those of the given names."""
+
+import argparse
+import importlib
+import time
+
+from rich.console import Console
+
+# Each name is a file of this folder with a function `measure`.
+BENCHMARKS = {
+    "start": "start to healthy, memory, what an idle service costs",
+    "latency": "from submit to the process running",
+    "submissions": "1,000 submissions from one client",
+    "queue": "10,000 queued jobs: cycle, list, explain, recovery",
+    "decision": "one decision alone, for each preset",
+    "commands": "the command line's own time",
+    "report": "the cost of `schedulearn.job.report`",
+    "points": "a million points in one series",
+    "crash": "200 jobs while the service is killed 20 times",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure, print tables, write results/*.json.")
+    about = "; ".join(f"{name}: {text}" for name, text in BENCHMARKS.items())
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *BENCHMARKS], help=about)
+    names = parser.parse_args().names or list(BENCHMARKS)
+    console = Console()
+    for name in names:
+        console.print(f"[bold]{name}[/]: {BENCHMARKS[name]} …", highlight=False)
+        start = time.perf_counter()
+        figures = importlib.import_module(f"bench.{name}").measure()
+        figures.note(f"measured in {time.perf_counter() - start:.0f} s")
+        figures.show(console)
+        figures.save(name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""A scheduler over a real store with an executor that only listens: the benchmark says what happens to workers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from bench.service import folder
+from schedulearn.domain import events as ev
+from schedulearn.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.domain.job import HistoryEvent, Job
+from schedulearn.domain.node import Node
+from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.domain.ports import Launch
+from schedulearn.domain.resources import Resources
+from schedulearn.domain.spec import JobSpec, WorkerResources
+from schedulearn.domain.states import JobState
+from schedulearn.service.clock import SteadyClock
+from schedulearn.service.config import DataFolder
+from schedulearn.service.launch import Launcher
+from schedulearn.service.progress import ProgressWatcher
+from schedulearn.service.roles import SchedulerLease
+from schedulearn.service.scheduler import Scheduler
+from schedulearn.store import Cycle, Store, open_store
+
+CORES = 8
+_SHAPES = 10  # jobs ask for this many different amounts
+USER = "bench"
+
+
+class ListeningExecutor:
+    """One node; remembers what was started."""
+
+    def __init__(self) -> None:
+        self.started: list[WorkerId] = []
+
+    def nodes(self) -> list[Node]:
+        return [Node(NodeName("local"), capacity=Resources(cpus=CORES, memory=64e9))]
+
+    def start(self, launch: Launch) -> None:
+        self.started.append(launch.worker)
+
+    def adopt(self, worker: WorkerId, node: NodeName) -> None: ...
+
+    def stop(self, worker: WorkerId, node: NodeName, grace: float) -> None: ...
+
+    def pause(self, worker: WorkerId, node: NodeName) -> None: ...
+
+    def resume(self, worker: WorkerId, node: NodeName) -> None: ...
+
+    def forget(self, job: JobId) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class World:
+    def __init__(self, store: Store, data: DataFolder, queued: int) -> None:
+        self.store, self.clock, self.executor = store, SteadyClock(), ListeningExecutor()
+        lease = SchedulerLease(store, self.clock, data.root)
+        lease.take(shared_database=False)
+        progress = ProgressWatcher(store, lambda worker: data.jobs / str(worker), self.clock)
+        self.scheduler = Scheduler(store, self.executor, self.clock, lease, Launcher(store, data), progress)
+        self._fill(lease.fence, queued)
+        self.scheduler.recover()
+        self.scheduler.cycle()  # sees the node, starts the first jobs
+
+    def submit(self) -> JobId:
+        return self.store.add_job(spec(0), USER, self.clock.now(), "submitted")
+
+    def one_ends(self) -> None:
+        """The worker that has run longest ends well."""
+        worker = self.executor.started.pop(0)
+        now = self.clock.now()
+        self.scheduler.post(ev.WorkerStarted(now, worker))
+        self.scheduler.cycle()
+        self.scheduler.post(ev.WorkerExited(now, worker, Outcome(Ending.EXITED, exit_code=0)))
+
+    def _fill(self, fence: int, queued: int) -> None:
+        """As many jobs as are asked for, written at once, and a few finished ones to learn durations from."""
+        now = self.clock.now()
+        waiting = [_job(n, now) for n in range(1, queued + 1)]
+        done = [_finished(_job(queued + n, now)) for n in range(1, 21)]
+        said = [HistoryEvent(now, "submitted", "submitted", job.id, state=job.state) for job in waiting]
+        self.store.save_cycle(Cycle(fence, jobs=[*waiting, *done], events=said))
+
+
+def spec(number: int) -> JobSpec:
+    cores = 0.5 + number % _SHAPES / _SHAPES
+    return JobSpec("train", "true", env={"SEED": str(number)}, resources=WorkerResources(cpus_min=cores, cpus_max=cores))
+
+
+def _job(number: int, now: float) -> Job:
+    return Job(JobId(number), spec(number), USER, submitted_at=now, queued_at=now)
+
+
+def _finished(job: Job) -> Job:
+    job.state, job.finished_at, job.ran = JobState.SUCCEEDED, job.submitted_at, job.ran._replace(value=60.0 + job.id)
+    return job
+
+
+class Statements:
+    """Counts the SQL statements of a store, BEGIN and COMMIT included where the driver is told them."""
+
+    def __init__(self, store: Store) -> None:
+        self.count = 0
+        sa.event.listen(store._db.engine, "before_cursor_execute", self._seen)
+
+    def _seen(self, *_: object) -> None:
+        self.count += 1
+
+
+@contextmanager
+def world(queued: int) -> Iterator[World]:
+    with folder() as root, open_store(root / "schedulearn.db") as store:
+        yield World(store, DataFolder(Path(root)), queued)

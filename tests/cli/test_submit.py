@@ -1,0 +1,218 @@
+"""From options, files and stdin to the job that the service is asked to queue."""
+
+import json
+
+import pytest
+
+COMMAND = ("--", "python", "train.py")
+
+OPTIONS = [
+    (["--name", "mnist"], {"name": "mnist"}),
+    (["--workers", "2"], {"workers": 2}),
+    (["--workers", "1..4"], {"workers": "1..4"}),
+    (["--cpus", "0.5"], {"resources": {"cpus": 0.5}}),
+    (["--cpus", "0.5..4"], {"resources": {"cpus": "0.5..4"}}),
+    (["--gpus", "1", "--gpu-type", "A100"], {"resources": {"gpus": 1, "gpu_type": "A100"}}),
+    (["--memory", "4GB", "--shm", "1GB"], {"resources": {"memory": "4GB", "shm": "1GB"}}),
+    (["--priority", "80"], {"priority": 80}),
+    (["--deadline", "6h"], {"deadline": "6h"}),
+    (["--deadline", "2026-03-01T12:00:00+00:00"], {"deadline": "2026-03-01T12:00:00+00:00"}),
+    (["--time-limit", "8h"], {"time_limit": "8h"}),
+    (["--time-limit", "90"], {"time_limit": 90}),
+    (["--max-restarts", "0"], {"max_restarts": 0}),
+    (["--grace", "10s"], {"grace": "10s"}),
+    (["--env", "LR=0.1", "--env", "X=a=b", "--env", "E="], {"env": {"LR": "0.1", "X": "a=b", "E": ""}}),
+    (["--env", "FROM_HERE"], {"env": {"FROM_HERE": "seen"}}),
+    (["--depends-on", "3", "--depends-on", "4"], {"depends_on": [3, 4]}),
+    (["--steps", "1000"], {"steps": 1000}),
+    (["--metric", "acc", "--goal", "max", "--pattern", "acc=(.*)"],
+     {"metric": {"name": "acc", "goal": "max", "pattern": "acc=(.*)"}}),
+    (["--target", "0.05"], {"target": {"loss": 0.05}}),
+    (["--metric", "acc", "--target", "0.9"], {"metric": {"name": "acc"}, "target": {"acc": 0.9}}),
+    (["--image", "python:3.12"], {"image": "python:3.12"}),
+    (["--setup", "pip install x", "--mount", "/data"], {"setup": ["pip install x"], "mounts": ["/data"]}),
+    (["--launcher", "torchrun", "--preemptible", "true"], {"launcher": "torchrun", "preemptible": "true"}),
+    (["--notify", "a@b"], {"notify": ["a@b"]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", ["submit", "run"])
+@pytest.mark.parametrize(("options", "fields"), OPTIONS, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
+def test_options_become_fields(cli, service, monkeypatch, verb, options, fields):
+    monkeypatch.setenv("FROM_HERE", "seen")
+    assert cli(verb, "--no-workdir", *options, *COMMAND).code == 0
+    assert service.submitted() == {"command": ["python", "train.py"], "env": {}, **fields}
+
+
+def test_one_word_is_a_line_for_the_shell(cli, service):
+    cli("submit", "--no-workdir", "--", "python a.py && python b.py")
+    assert service.submitted()["command"] == "python a.py && python b.py"
+
+
+def test_options_after_the_command_belong_to_it(cli, service):
+    cli("run", "--no-workdir", "--name", "x", "python", "train.py", "--name", "y", "--", "z")
+    assert service.submitted() == {"command": ["python", "train.py", "--name", "y", "--", "z"], "env": {}, "name": "x"}
+
+
+def test_the_present_folder_is_sent(cli, service, tmp_path):
+    (tmp_path / "project" / "train.py").write_text("print(1)")
+    assert cli("submit", *COMMAND).code == 0
+    assert service.submitted()["workdir"] == str(tmp_path / "project")
+    (put,) = [r for r in service.requests if r.method == "PUT"]
+    assert put.path == "/snapshots/" + service.submitted()["snapshot"]
+
+
+YAML = """
+name: from-file
+command: python train.py --epochs 20
+workdir: null
+env: {LR: "0.1", SEED: "1"}
+workers: 1..4
+resources: {cpus: 0.5..4, memory: 4GB}
+priority: 30
+deadline: 2026-03-01 12:00:00+00:00
+"""
+AS_JSON = {
+    "name": "from-file",
+    "command": "python train.py --epochs 20",
+    "env": {"LR": "0.1", "SEED": "1"},
+    "workers": "1..4",
+    "resources": {"cpus": "0.5..4", "memory": "4GB"},
+    "priority": 30,
+}
+
+
+def _without_deadline(body):
+    return {k: v for k, v in body.items() if k != "deadline"}
+
+
+@pytest.mark.parametrize("form", ["yaml", "json", "stdin yaml", "stdin json"])
+def test_the_job_comes_from_a_file_or_stdin(cli, service, tmp_path, form):
+    text = YAML if "yaml" in form else json.dumps({**AS_JSON, "workdir": None})
+    if "stdin" in form:
+        result = cli("submit", "-", stdin=text)
+    else:
+        file = tmp_path / f"job.{form}"
+        file.write_text(text)
+        result = cli("submit", file)
+    assert result.code == 0
+    assert _without_deadline(service.submitted()) == AS_JSON
+
+
+def test_a_date_in_yaml_is_sent_as_text(cli, service):
+    from datetime import datetime
+
+    cli("submit", "-", stdin=YAML)
+    assert datetime.fromisoformat(service.submitted()["deadline"]) == datetime.fromisoformat("2026-03-01T12:00:00Z")
+
+
+def test_options_win_over_the_file(cli, service, tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(YAML)
+    result = cli("submit", file, "--priority", 80, "--env", "LR=1", "--memory", "8GB", "--", "python", "other.py")
+    assert result.code == 0
+    assert _without_deadline(service.submitted()) == {
+        **AS_JSON,
+        "command": ["python", "other.py"],
+        "priority": 80,
+        "env": {"LR": "1", "SEED": "1"},
+        "resources": {"cpus": "0.5..4", "memory": "8GB"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin", "says"),
+    [
+        (["submit"], "", "command"),
+        (["run"], "", "schedulearn run -- python train.py"),
+        (["submit", "missing.yaml"], "", "there is no file 'missing.yaml'"),
+        (["submit", "python", "train.py"], "", "schedulearn submit -- python train.py"),
+        (["submit", "-"], "a: [1, 2\nb: 3", "stdin, line 2"),
+        (["submit", "-"], "- just\n- a list", "not a job"),
+        (["submit", "-"], "", "not a job"),
+        (["submit", "--env", "1X=2", *COMMAND], "", "--env"),
+        (["submit", "--priority", "high", *COMMAND], "", "--priority"),
+        (["submit", "--no-workdir", "--env", "NOT_SET_HERE", *COMMAND], "", "NOT_SET_HERE"),
+        (["submit", "--workdir", "nowhere", *COMMAND], "", "workdir"),
+    ],
+)  # fmt: skip
+def test_wrong_use_sends_nothing(cli, service, args, stdin, says):
+    result = cli(*args, stdin=stdin)
+    assert (result.code, result.out) == (2, "")
+    assert says in result.err
+    assert service.asked("POST", "/jobs") == []
+
+
+def test_a_refusal_names_the_field_the_option_and_what_is_allowed(cli, service):
+    service.refuse["POST /jobs"] = (
+        422,
+        {
+            "title": "Invalid", "status": 422, "detail": "'4XB' is not a size", "field": "resources.memory",
+            "allowed": "512MB, 4GB",
+            "errors": [{"field": "resources.memory", "problem": "'4XB' is not a size", "allowed": "512MB, 4GB"},
+                       {"field": "priority", "problem": "500 is too high", "allowed": "0..100"}],
+        },
+    )  # fmt: skip
+    result = cli("submit", "--no-workdir", "--memory", "4XB", *COMMAND)
+    assert (result.code, result.out) == (2, "")
+    assert "resources.memory (--memory): '4XB' is not a size" in result.err
+    assert "allowed: 512MB, 4GB" in result.err
+    assert "also priority (--priority): 500 is too high" in result.err
+
+
+def test_submit_says_what_to_do_next(cli, service):
+    result = cli("submit", "--no-workdir", *COMMAND)
+    assert "Job 17 (mnist-17) submitted" in result.out
+    for command in ("logs 17 -f", "explain 17", "wait 17", "cancel 17"):
+        assert f"schedulearn {command}" in result.out
+
+
+def test_submit_json_prints_the_job_and_nothing_else(cli, service):
+    assert cli("submit", "--json", "--no-workdir", *COMMAND).json["id"] == 17
+
+
+def test_dry_run_queues_nothing(cli, service):
+    result = cli("submit", "--dry-run", "--json", "--name", "x", *COMMAND)
+    assert result.json["valid"] is True
+    assert service.jobs == {}
+
+
+@pytest.mark.parametrize(("state", "code"), [("succeeded", 0), ("failed", 1), ("cancelled", 1)])
+def test_run_ends_as_its_job_does(cli, service, state, code):
+    service.after_submit = state
+    service.logs[17] = b"loss: 0.3\nnot utf-8: \xff\n"
+    result = cli("run", "--no-workdir", *COMMAND)
+    assert result.code == code
+    assert "loss: 0.3\n" in result.out
+    assert f"Job 17 (mnist-17) {state}" in result.out
+
+
+def test_run_json_prints_the_ended_job_and_nothing_else(cli, service):
+    service.after_submit = "failed"
+    service.logs[17] = b"output"
+    result = cli("run", "--json", "--no-workdir", *COMMAND)
+    assert (result.code, result.json["state"]) == (1, "failed")
+
+
+def test_run_without_following_returns_at_once(cli, service):
+    service.after_submit = "running"
+    result = cli("run", "--no-follow", "--no-workdir", *COMMAND)
+    assert result.code == 0
+    assert "submitted" in result.out
+
+
+def test_ctrl_c_leaves_the_job_running(cli, service, monkeypatch):
+    from schedulearn.client import Client
+
+    def interrupted(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Client, "logs", interrupted)
+    service.after_submit = "running"
+    result = cli("run", "--no-workdir", *COMMAND)
+    assert result.code == 130
+    assert "Job 17 goes on" in result.out
+    assert "schedulearn logs 17 -f" in result.out
+    assert "schedulearn cancel 17" in result.out
+    assert service.jobs[17]["state"] == "running"
+    assert service.asked("POST", "/jobs/17/cancel") == []

@@ -1,0 +1,106 @@
+"""Numbers, times, curves and tables as text: what must hold for all of them."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedulearn.cli.view import words
+from schedulearn.cli.view.status import status_line
+from schedulearn.cli.view.table import Cell, Column, fit, plain_table
+
+finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (2.5, "2.5 s"), (45, "45 s"), (95, "1 min 35 s"), (720, "12 min"), (12000, "3 h 20 min"),
+     (187200, "2 d 4 h"), (86400, "1 d"), (-60, "-1 min"), (None, "")],
+)  # fmt: skip
+def test_duration(seconds, text):
+    assert words.duration(seconds) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2e9, "2 GB"), (None, "")])
+def test_size(count, text):
+    assert words.size(count) == text
+
+
+@given(st.lists(st.floats(width=32), max_size=200), st.integers(2, 40))
+def test_a_sparkline_is_never_wider_than_asked(values, width):
+    line = words.sparkline(values, width)
+    assert len(line) <= width
+    assert set(line) <= set("▁▂▃▄▅▆▇█")
+
+
+def test_a_falling_curve_falls():
+    assert words.sparkline([8, 7, 6, 5, 4, 3, 2, 1], 8) == "█▇▆▅▄▃▂▁"
+    assert words.sparkline([float("nan"), 1.0, float("inf")], 8) == "▁"
+
+
+@given(finite, st.integers(1, 30))
+def test_a_bar_has_its_width(share, width):
+    assert len(words.bar(share, width)) == width
+
+
+@given(st.text())
+def test_cleaned_text_is_one_line(text):
+    assert len(words.clean(text).splitlines()) <= 1
+    assert "\x1b" not in words.clean(text)
+
+
+def test_times_of_today_are_short():
+    now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert len(words.clock("2026-03-01T11:59:00Z", now)) == 8
+    assert words.clock("2025-03-01T11:59:00Z", now).startswith("2025-0")
+    assert words.ago("2026-03-01T11:59:00Z", now) == "1 min ago"
+    assert words.ago("2026-03-01T12:01:00Z", now) == "in 1 min"
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.booleans()), min_size=1, max_size=8), st.integers(1, 200))
+def test_columns_fit_unless_they_may_not_be_shortened(columns, room):
+    naturals, flex = [n for n, _ in columns], [f for _, f in columns]
+    widths = fit(naturals, flex, room)
+    least = sum(min(n, 8) if f else n for n, f in columns)
+    assert sum(widths) <= max(room, least)
+    assert all(w == n or f for w, n, f in zip(widths, naturals, flex, strict=True))
+
+
+@given(st.lists(st.tuples(st.text(min_size=1, max_size=50), st.text(max_size=50)), max_size=10))
+def test_a_plain_table_loses_nothing(rows):
+    columns = (Column("A"), Column("B", right=True))
+    lines = plain_table(columns, [(Cell(a, "red"), b) for a, b in rows]).split("\n")
+    assert len(lines) == len(rows) + 1
+    for (a, b), line in zip(rows, lines[1:], strict=True):
+        assert words.clean(a).strip() in line
+        assert words.clean(b).strip() in line
+
+
+def test_where_a_job_runs(new_job):
+    placement = [{"worker": f"1.1.{n}", "node": node, "devices": []} for n, node in enumerate(("a", "b", "a"))]
+    assert words.nodes_of(new_job(1, placement=placement)) == "a ×2, b"
+
+
+@pytest.mark.parametrize(
+    ("state", "changes", "expected"),
+    [
+        ("succeeded", {}, ""),
+        ("failed", {}, "exit code 7"),
+        ("failed", {"reason": "time limit reached"}, "time limit reached: exit code 7"),
+        ("failed", {"reason": "exit code 7"}, "exit code 7"),
+        ("failed", {"reason": "job 3 failed", "exit": None}, "job 3 failed"),
+        ("queued", {"reason": "waits for job 3"}, "waits for job 3"),
+    ],
+)
+def test_why(new_job, state, changes, expected):
+    assert words.why(new_job(1, state, **changes)) == expected
+
+
+def test_status_lines(new_job):
+    running = status_line(new_job(17))
+    assert running.startswith("job 17 mnist-17 · running 4 min 58 s · ━─")
+    assert "loss 0.3125 █" in running
+    assert running.endswith("about 2 min 5 s left")
+    waiting = status_line(new_job(18, "queued"), {"position": 3, "text": "It needs 2 GPUs."})
+    assert waiting == "job 18 mnist-18 · queued, place 3 · It needs 2 GPUs."
