@@ -5,7 +5,6 @@ from collections.abc import Callable
 from bench.figures import Figures, median, timed
 from bench.world import Statements, World, world
 from schedulearn.control.restore import restore
-from schedulearn.domain.ids import JobId
 from schedulearn.policies.presets import build_policy
 from schedulearn.service.explainer import Explainer
 
@@ -29,8 +28,7 @@ def measure() -> Figures:
 
 def _samples(queued: int, figures: Figures) -> Samples:
     with world(queued) as there:
-        samples = {**_cycles(there, figures if queued == MANY else None), **_reading(there, JobId(queued))}
-        return samples
+        return {**_cycles(there, figures if queued == MANY else None), **_reading(there)}
 
 
 def _cycles(there: World, figures: Figures | None) -> Samples:
@@ -56,8 +54,10 @@ def _cycles(there: World, figures: Figures | None) -> Samples:
     return samples
 
 
-def _reading(there: World, last: JobId) -> Samples:
+def _reading(there: World) -> Samples:
     store, explainer = there.store, Explainer(there.store, there.clock)
+    waiting = sorted(job.id for job in there.scheduler.state.queue)
+    tenth, last = waiting[9], waiting[-1]
     first = timed(lambda: explainer.explain(last))
     again = [timed(lambda: explainer.explain(last)) for _ in range(5)]
     changed = []
@@ -70,7 +70,7 @@ def _reading(there: World, last: JobId) -> Samples:
         "explain the last job, the first time": [first],
         "explain it again, nothing happened": again,
         "explain it after a change": changed,
-        "explain the tenth job": [timed(lambda: explainer.explain(JobId(30))) for _ in range(5)],
+        "explain the tenth job": [timed(lambda: explainer.explain(tenth)) for _ in range(5)],
         "read the state (load_state)": [timed(store.load_state) for _ in range(3)],
         "recovery (load_state and restore)": [timed(lambda: _recover(there)) for _ in range(3)],
     }

@@ -69,9 +69,10 @@ class World:
         return self.store.add_job(spec(0), USER, self.clock.now(), "submitted")
 
     def one_ends(self) -> None:
-        """The worker that has run longest ends well."""
+        """The worker that has run longest ends well; another job has come, so that the queue stays as long as it is."""
         worker = self.executor.started.pop(0)
         now = self.clock.now()
+        self.submit()
         self.scheduler.post(ev.WorkerStarted(now, worker))
         self.scheduler.cycle()
         self.scheduler.post(ev.WorkerExited(now, worker, Outcome(Ending.EXITED, exit_code=0)))

@@ -190,6 +190,6 @@ def bench(root: Path) -> Iterator[Bench]:
 def real_cgroups() -> Cgroups:
     """What the machine permits; tests that need more skip."""
     permitted = detect()
-    if permitted == NO_CGROUPS:
+    if permitted.unified is None and (permitted.cpu is None or permitted.memory is None):
         pytest.skip("this machine lets us make no control groups")
     return permitted

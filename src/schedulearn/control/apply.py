@@ -1,6 +1,7 @@
 """What follows from an event: the job state machine. An impossible transition is a bug that says which."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from schedulearn.control.state import State
@@ -30,7 +31,7 @@ def _submitted(state: State, event: ev.Submitted) -> None:
     job.queued_at = event.at
     waits: set[JobId] = set()
     for wanted in job.spec.depends_on:
-        other = state.jobs.get(wanted)
+        other = state.jobs.get(wanted) or state.changes.jobs.get(wanted)  # the latter if it ended in this very cycle
         ended = other.state if other else event.ended.get(wanted)
         if ended is JobState.SUCCEEDED:
             continue
@@ -158,7 +159,7 @@ def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
     _accrue(job, None, now)
     reason, job.stop = job.stop, None
     job.outcome = _decisive(attempt)
-    if reason in (None, StopReason.FAILURE):
+    if reason in (None, StopReason.FAILURE) or _was_in_time(job, reason):
         _ended_by_itself(state, job, now)
     elif reason is StopReason.CANCEL:
         _finish(state, job, Trigger.CANCEL, now, job.reason)
@@ -168,6 +169,13 @@ def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
         _finish(state, job, Trigger.SUCCEED, now, job.reason)
     else:
         _requeue(state, job, now, job.reason)
+
+
+def _was_in_time(job: Job, reason: StopReason | None) -> bool:
+    """It had succeeded before its time limit, but nobody knew: the service was away when it ended."""
+    if reason is not StopReason.TIME_LIMIT or job.outcome is None or job.time_limit is None:
+        return False
+    return job.outcome.ok and job.ran.value < job.time_limit - 1e-6
 
 
 def _decisive(attempt: Attempt) -> Outcome:
@@ -255,7 +263,10 @@ def _delete_asked(state: State, event: ev.DeleteAsked) -> None:
 
 def _pause_asked(state: State, event: ev.PauseAsked) -> None:
     job = state.jobs.get(event.job)
-    if job is None or job.state not in (JobState.QUEUED, JobState.RUNNING):
+    if job is None:
+        return
+    if job.state not in (JobState.QUEUED, JobState.RUNNING):  # it was in one of these when it was asked
+        state.record(event.at, "not_paused", f"not paused, as {event.by} asked: it is {job.state}", job)
         return
     state.queue.remove(job.id)
     state.move(job, Trigger.PAUSE, event.at, f"paused by {event.by}")
@@ -327,10 +338,13 @@ def _tick(state: State, event: ev.Tick) -> None:
 
 def _node_seen(state: State, event: ev.NodeSeen) -> None:
     before = state.ledger.node(event.node.name)
-    if before and before.node == event.node:
+    node = event.node
+    if before and before.node.state is NodeState.DRAINING:
+        node = replace(node, state=NodeState.DRAINING)  # what an administrator said stays, also over a restart
+    if before and before.node == node:
         return
-    state.ledger.set_node(event.node)
-    state.changes.nodes[event.node.name] = event.node
+    state.ledger.set_node(node)
+    state.changes.nodes[node.name] = node
     if before is None:
         cause = f"node {event.node.name} joined"
     elif before.node.state is NodeState.LOST:

@@ -34,6 +34,8 @@ def explain(state: State, policy: Policy, job: Job, now: float, memory: Memory, 
         return Explanation(_waits_for(state, sorted(waits)), stage="dependencies")
     if job.not_before > now:
         return Explanation(_backing_off(job, now), stage="back-off")
+    if job.id not in state.queue:
+        return Explanation("It has only just been put into the queue.")
     position = state.queue.position(job)
     decision = decide(policy, state.queue, state.ledger, now, memory)
     if any(grant.job == job.id for grant in decision.grants):

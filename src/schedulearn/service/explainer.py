@@ -9,6 +9,7 @@ from schedulearn.domain.errors import NotFound
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.ports import Clock
+from schedulearn.domain.states import JobState
 from schedulearn.estimate.remaining import Estimate, remaining_by_history, remaining_by_steps
 from schedulearn.policies.stages import Memory, Policy
 from schedulearn.service.scheduler import policy_from
@@ -61,4 +62,8 @@ class Explainer:
             self._memory = saved.memory
             self._state = restore(self._policy.order, saved.jobs, saved.attempts, saved.leases, saved.nodes, now)
             self._serial = serial
+        for name in self._state.due(now):  # back-offs that have ended since, without an event
+            job = self._state.jobs.get(name)
+            if job and job.state is JobState.QUEUED:
+                self._state.queue.add(job, now)
         return self._state

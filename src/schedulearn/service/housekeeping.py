@@ -93,6 +93,8 @@ class Housekeeper:
 
     def _clean_jobs(self) -> list[JobId]:
         on_disk = {JobId(int(p.name)): p for p in self._folder.jobs.glob("*") if p.name.isdigit()}
+        for half_gone in self._folder.jobs.glob("*.gone"):  # the service was killed while it removed a job
+            shutil.rmtree(half_gone, ignore_errors=True)
         finished = self._finished_times(on_disk)
         sizes = {job: folder_size(on_disk[job]) for job in finished}
         total, oldest_kept = sum(sizes.values()), self._clock.now() - self._keep_seconds
@@ -120,7 +122,7 @@ class Housekeeper:
 
     def _clean_snapshots(self) -> None:
         needed = {job.spec.snapshot for job in self._store.load_state().jobs}
-        for archive in self._folder.snapshots.glob("*.tar.gz"):
-            old = time.time() - archive.stat().st_mtime > _SNAPSHOT_AGE
-            if old and archive.name.removesuffix(".tar.gz") not in needed:
-                archive.unlink(missing_ok=True)
+        for file in self._folder.snapshots.glob("*"):  # also uploads that were never finished
+            old = time.time() - file.stat().st_mtime > _SNAPSHOT_AGE
+            if old and file.name.removesuffix(".tar.gz") not in needed:
+                file.unlink(missing_ok=True)

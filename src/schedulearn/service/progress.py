@@ -31,7 +31,7 @@ def pattern_of(metric: Metric) -> re.Pattern[str]:
     """What to look for: the user's own pattern, or `loss: 0.31`, `loss=0.31`, `Loss 0.31`."""
     if metric.pattern:
         return re.compile(metric.pattern)
-    return re.compile(rf"(?<![\w-]){re.escape(metric.name)}\b[\s:=]*{_NUMBER}(?![\w.])", re.IGNORECASE)
+    return re.compile(rf"(?<![\w-]){re.escape(metric.name)}\b[\s:=]*{_NUMBER}(?!\w|\.\d)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class ProgressWatcher:
 
     def _look(self, watched: _Watched, *, last: bool = False) -> None:
         folder = watched.folder / "log"
-        end = logs.size(folder)
+        end = logs.read(folder, None, 0).end
         if end <= watched.offset and not (last and watched.rest):
             return
         if end - watched.offset > _BEHIND:
@@ -110,6 +110,8 @@ class ProgressWatcher:
             chunk = logs.read(folder, watched.offset, _CHUNK)
             if not chunk.data:
                 break
+            if chunk.offset != watched.offset:
+                watched.rest = b""  # the oldest output was removed meanwhile: what follows is another line
             points += self._points(watched, chunk.offset, chunk.data)
             watched.offset = chunk.next_offset
         if last and watched.rest:
@@ -164,6 +166,6 @@ def _points_of(line: bytes) -> list[Point]:
         report: dict[str, Any] = json.loads(line)
         seq, at, step = int(report["seq"]), float(report["at"]), int(report["step"])
         values = [(str(name), float(value)) for name, value in report["values"].items()]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return []
     return [Point(seq, at, step, name, value) for name, value in values if not math.isinf(at)]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from schedulearn.control.state import State
 from schedulearn.domain import events as ev
 from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.states import JobState
+from schedulearn.domain.states import FINISHED, JobState
 from schedulearn.store import Request, Store
 
 
@@ -24,7 +24,7 @@ def _submit(request: Request, store: Store, state: State, now: float) -> ev.Even
 
 def _ended(wanted: tuple[JobId, ...], store: Store, state: State) -> dict[JobId, JobState]:
     rows = {job: store.job(job) for job in wanted if job not in state.jobs}
-    return {job: row.job.state for job, row in rows.items() if row}
+    return {job: row.job.state for job, row in rows.items() if row and row.job.state in FINISHED}
 
 
 def _job(request: Request) -> JobId:

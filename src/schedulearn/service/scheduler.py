@@ -4,7 +4,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from schedulearn.control.cycle import apply_all, next_wake, plan
@@ -15,7 +15,6 @@ from schedulearn.domain import commands as cmd
 from schedulearn.domain import events as ev
 from schedulearn.domain.errors import RoleTaken, SchedulearnError
 from schedulearn.domain.job import Attempt
-from schedulearn.domain.node import NodeState
 from schedulearn.domain.ports import Clock, Executor
 from schedulearn.domain.states import JobState
 from schedulearn.policies.presets import build_policy
@@ -145,14 +144,7 @@ class Scheduler:
         if now - self._nodes_seen_at < _LOOK_AT_NODES:
             return []
         self._nodes_seen_at = now
-        events: list[ev.Event] = []
-        for node in self._executor.nodes():
-            known = self.state.ledger.node(node.name)
-            if known and known.node.state is NodeState.DRAINING:
-                # What an administrator said stays, also over a restart.
-                node = replace(node, state=NodeState.DRAINING)
-            events.append(ev.NodeSeen(now, node))
-        return events
+        return [ev.NodeSeen(now, node) for node in self._executor.nodes()]
 
     # --- 3. decide, 4. reconcile ---
 

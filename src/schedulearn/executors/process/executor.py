@@ -2,9 +2,9 @@
 
 import hashlib
 import logging
+import os
 import shutil
 import signal
-import stat
 import threading
 import time
 from collections.abc import Callable
@@ -229,13 +229,13 @@ def _settled(paths: WorkerPaths) -> Claim | None:
 
 def _remove_tree(folder: Path) -> None:
     """Also where the job took away its own right to write."""
-
-    def open_up(_: object, path: str, __: object) -> None:
-        place = Path(path)
-        for entry in (place.parent, place):
-            with suppress(OSError):
-                entry.chmod(entry.stat(follow_symlinks=False).st_mode | stat.S_IRWXU, follow_symlinks=False)
-
-    if folder.exists():
-        shutil.rmtree(folder, onerror=open_up)
-        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        pass
+    except PermissionError:
+        for place, folders, _ in os.walk(folder):  # from the top: each is opened before the walk enters it
+            for path in (Path(place) / name for name in folders):
+                if not path.is_symlink():
+                    path.chmod(0o700)
+        shutil.rmtree(folder)

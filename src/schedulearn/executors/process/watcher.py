@@ -38,15 +38,16 @@ class Watcher:
 
     def add(self, watched: Watched) -> None:
         with self._lock:
-            self._incoming.append(watched)
-        self._wake()
+            if not self._closed:
+                self._incoming.append(watched)
+                self._wake()
 
     def close(self) -> None:
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-        self._wake()
+            self._wake()
         self._thread.join()
         for key in list(self._selector.get_map().values()):
             os.close(key.fd)
