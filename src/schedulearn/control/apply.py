@@ -11,7 +11,8 @@ from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Attempt, Job, Worker
 from schedulearn.domain.node import NodeState
 from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.states import FINISHED, JobState, StopReason, Trigger
+from schedulearn.domain.spec import Preemptible
+from schedulearn.domain.states import FINISHED, PASSING, JobState, StopReason, Trigger
 from schedulearn.domain.units import format_duration
 
 _BACKOFF_FIRST, _BACKOFF_MOST = 5.0, 600.0  # seconds
@@ -53,7 +54,7 @@ def _enqueue_if_ready(state: State, job: Job, now: float) -> None:
     if job.not_before > now:
         state.wake_for(job, job.not_before)
         return
-    state.queue.add(job, now)
+    state.enqueue(job, now)
 
 
 def _settle_dependants(state: State, job: Job, now: float) -> None:
@@ -78,10 +79,14 @@ def _fail_waiting(state: State, job: Job, now: float, cause: str) -> None:
 
 def _finish(state: State, job: Job, trigger: Trigger, now: float, cause: str) -> None:
     state.queue.remove(job.id)
+    state.take_back(job)
     state.move(job, trigger, now, cause)
     for wanted in state.waits_for.pop(job.id, ()):
         state.dependants[wanted].discard(job.id)
-    _settle_dependants(state, job, now)
+    if state.queue.order.keeps_marks:
+        state.queue.order.finished(job, now, state.memory)
+    if job.id in state.dependants:
+        _settle_dependants(state, job, now)
     # What finished is the store's from here on; nobody in this state refers to it any more.
     state.jobs.pop(job.id, None)
     if job.forget:
@@ -116,6 +121,8 @@ def _now_running(state: State, job: Job, attempt: Attempt, now: float) -> None:
     state.move(job, Trigger.STARTED, now, "")
     _accrue(job, attempt, now)
     _watch_time_limit(state, job, now)
+    if state.queue.order.keeps_marks:
+        state.watch_mark(job, now)
 
 
 def _accrue(job: Job, attempt: Attempt | None, now: float) -> None:
@@ -133,7 +140,7 @@ def _worker_exited(state: State, event: ev.WorkerExited) -> None:
     job, attempt, worker = found
     worker.ended_at, worker.outcome = event.at, event.outcome
     state.changes.attempts[job.id] = attempt
-    if state.ledger.release(worker.id):
+    if state.leases.pop(worker.id, None):
         state.changes.leases_ended.append(worker.id)
     state.record(
         event.at,
@@ -150,12 +157,13 @@ def _worker_exited(state: State, event: ev.WorkerExited) -> None:
     if not attempt.running:
         _attempt_over(state, job, attempt, event.at)
     elif not event.outcome.ok and job.stop is None:
-        _stop(state, job, StopReason.FAILURE, event.at, f"worker {worker.id} {event.outcome.words()}")
+        stop_attempt(state, job, StopReason.FAILURE, event.at, f"worker {worker.id} {event.outcome.words()}")
 
 
 def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
     attempt.ended_at = now
     del state.attempts[job.id]
+    state.leaving.discard(job.id)
     _accrue(job, None, now)
     reason, job.stop = job.stop, None
     job.outcome = _decisive(attempt)
@@ -167,6 +175,10 @@ def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
         _finish(state, job, Trigger.FAIL, now, job.reason)
     elif reason is StopReason.TARGET:
         _finish(state, job, Trigger.SUCCEED, now, job.reason)
+    elif job.spots:  # it was promised another place or size: there it goes as soon as that is free
+        job.queued_at = now
+        state.move(job, Trigger.REQUEUE, now, job.reason)
+        state.pending[job.id] = None
     else:
         _requeue(state, job, now, job.reason)
 
@@ -209,6 +221,7 @@ def _retry(state: State, job: Job, outcome: Outcome, now: float) -> None:
 
 
 def _requeue(state: State, job: Job, now: float, cause: str) -> None:
+    state.take_back(job)
     job.queued_at = now
     state.move(job, Trigger.REQUEUE, now, cause)
     _enqueue_if_ready(state, job, now)
@@ -221,14 +234,26 @@ def _find(state: State, job_id: JobId, number: int, rank: int) -> tuple[Job, Att
     return job, attempt, attempt.workers[rank]
 
 
+def hold(state: State, job: Job) -> None:
+    """From now on a policy may take away or change what the job has, if it may be pre-empted."""
+    if job.spots and job.spec.preemptible is not Preemptible.NO:
+        state.holders[job.shape.pool][job.id] = job
+
+
 # --- what people ask for ---
 
 
-def _stop(state: State, job: Job, reason: StopReason, now: float, cause: str, grace: float | None = None) -> None:
+def stop_attempt(
+    state: State, job: Job, reason: StopReason, now: float, cause: str, grace: float | None = None
+) -> None:
     """Tell all workers to end. A later, stronger reason takes the place of an earlier one."""
     attempt = state.attempts[job.id]
     job.stop = attempt.stop = reason
     attempt.stop_asked_at = now
+    if reason not in PASSING:  # it will not come back: nothing about its place is to be decided any more
+        state.holders[job.shape.pool].pop(job.id, None)
+    else:
+        state.leaving.add(job.id)
     job.reason = cause
     state.touch(job)
     state.changes.attempts[job.id] = attempt
@@ -245,7 +270,7 @@ def _cancel_asked(state: State, event: ev.CancelAsked) -> None:
 
 def _cancel(state: State, job: Job, now: float, cause: str, grace: float | None = None) -> None:
     if job.id in state.attempts:
-        _stop(state, job, StopReason.CANCEL, now, cause, grace)
+        stop_attempt(state, job, StopReason.CANCEL, now, cause, grace)
     else:
         _finish(state, job, Trigger.CANCEL, now, cause)
 
@@ -269,8 +294,12 @@ def _pause_asked(state: State, event: ev.PauseAsked) -> None:
         state.record(event.at, "not_paused", f"not paused, as {event.by} asked: it is {job.state}", job)
         return
     state.queue.remove(job.id)
+    attempt = state.attempts.get(job.id)
+    if attempt is None:
+        state.take_back(job)
     state.move(job, Trigger.PAUSE, event.at, f"paused by {event.by}")
-    if attempt := state.attempts.get(job.id):
+    if attempt:
+        state.holders[job.shape.pool].pop(job.id, None)  # nobody takes its place away meanwhile
         _accrue(job, None, event.at)
         for worker in attempt.running:
             state.command(PauseWorker(worker.id, worker.node))
@@ -286,6 +315,7 @@ def _resume_asked(state: State, event: ev.ResumeAsked) -> None:
         _enqueue_if_ready(state, job, event.at)
         return
     state.move(job, Trigger.RESUME, event.at, f"resumed by {event.by}")
+    hold(state, job)
     _accrue(job, attempt, event.at)
     _watch_time_limit(state, job, event.at)
     for worker in attempt.running:
@@ -302,6 +332,7 @@ def _update_asked(state: State, event: ev.UpdateAsked) -> None:
     state.record(event.at, "updated", f"{_fields_in_words(event.fields)} set by {event.by}", job, data={**event.fields})
     if job.id in state.queue:
         state.queue.add(job, event.at)
+    state.stale = True
     if job.state is JobState.RUNNING:
         _watch_time_limit(state, job, event.at)
 
@@ -323,14 +354,24 @@ def _tick(state: State, event: ev.Tick) -> None:
         job = state.jobs.get(name)
         if job is None:
             continue
-        if job.state is JobState.QUEUED and name not in state.queue:
+        if state.queue.order.keeps_marks and state.queue.order.expired(job, event.at, state.memory):
+            _mark_changed(state, job, event.at)
+        if job.state is JobState.QUEUED and name not in state.queue and not job.spots:
             _enqueue_if_ready(state, job, event.at)
         elif job.state is JobState.RUNNING and job.time_limit is not None:
             if job.ran.at(event.at) >= job.time_limit - 1e-6:
                 limit = format_duration(job.time_limit)
-                _stop(state, job, StopReason.TIME_LIMIT, event.at, f"its time limit of {limit} was reached")
+                stop_attempt(state, job, StopReason.TIME_LIMIT, event.at, f"its time limit of {limit} was reached")
             else:  # paused in between, or the limit was raised
                 _watch_time_limit(state, job, event.at)
+
+
+def _mark_changed(state: State, job: Job, now: float) -> None:
+    state.touch(job)
+    state.watch_mark(job, now)
+    if job.id in state.queue:
+        state.queue.add(job, now)
+    state.stale = True
 
 
 # --- nodes ---
@@ -371,6 +412,7 @@ def _drain_asked(state: State, event: ev.DrainAsked) -> None:
 
 def _set_node_state(state: State, name: NodeName, wanted: NodeState) -> None:
     state.changes.nodes[name] = state.ledger.set_node_state(name, wanted)
+    state.stale = True
 
 
 _HANDLERS: dict[type[ev.Event], Callable[[State, Any], None]] = {

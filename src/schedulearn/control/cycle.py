@@ -3,21 +3,22 @@
 from collections.abc import Iterable
 
 from schedulearn.control.apply import apply
-from schedulearn.control.decide import Decision, decide
-from schedulearn.control.reconcile import reconcile
+from schedulearn.control.contest import Decision
+from schedulearn.control.decide import decide
+from schedulearn.control.reconcile import reconcile, start_ready
 from schedulearn.control.state import State
 from schedulearn.domain.events import Event, Tick
-from schedulearn.policies.stages import Memory, Policy
+from schedulearn.policies.stages import Policy
 
 
-def run_cycle(state: State, policy: Policy, events: Iterable[Event], now: float, memory: Memory) -> Decision:
+def run_cycle(state: State, policy: Policy, events: Iterable[Event], now: float) -> Decision | None:
     """Apply all events of this instant, then decide once. What follows from it is in `state.changes`.
 
     The changes are written to the store before their commands are carried out; each effect comes back
     as an event of a later cycle.
     """
     apply_all(state, events, now)
-    return plan(state, policy, now, memory)
+    return plan(state, policy, now)
 
 
 def apply_all(state: State, events: Iterable[Event], now: float) -> None:
@@ -26,14 +27,21 @@ def apply_all(state: State, events: Iterable[Event], now: float) -> None:
     apply(state, Tick(now))
 
 
-def plan(state: State, policy: Policy, now: float, memory: Memory) -> Decision:
-    """Decide, and reconcile the decision into leases, attempts and commands; BadPlan changes nothing."""
-    decision = decide(policy, state.queue, state.ledger, now, memory)
+def plan(state: State, policy: Policy, now: float) -> Decision | None:
+    """Decide, and reconcile the decision into promises, attempts and commands; BadPlan changes nothing.
+
+    None: nothing has happened since the last decision that could make a difference.
+    """
+    if state.pending:
+        start_ready(state, now)
+    if not state.stale and (state.wake_at is None or now < state.wake_at):
+        return None
+    decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory)
     reconcile(state, decision, now)
     return decision
 
 
-def next_wake(state: State, decision: Decision) -> float | None:
+def next_wake(state: State) -> float | None:
     """When to run a cycle although nothing happened."""
-    times = [t for t in (state.next_timer(), decision.wake_at) if t is not None]
+    times = [t for t in (state.next_timer(), state.wake_at) if t is not None]
     return min(times, default=None)

@@ -1,114 +1,113 @@
-"""What should change: the stages of a policy put to work on what is free now."""
+"""What should change: the stages of a policy put to work on who waits, who runs and what is free."""
 
-from copy import deepcopy
-from dataclasses import dataclass, field
+import math
+from collections.abc import Mapping
 
-from schedulearn.control.ledger import Ledger, NodeLedger
+from schedulearn.control.contest import Decision, Grant, PoolContest, Undo, place_workers
+from schedulearn.control.ledger import Ledger
 from schedulearn.control.queue import Queue
-from schedulearn.domain.errors import BadPlan
-from schedulearn.domain.ids import DeviceId, JobId, NodeName
+from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
+from schedulearn.domain.resources import CPUS, GPUS
 from schedulearn.domain.shape import Shape
-from schedulearn.policies.stages import HeldBehind, Memory, Place, Policy, Refusal
+from schedulearn.policies.stages import Memory, NoPlace, Policy
 
-Spot = tuple[NodeName, tuple[DeviceId, ...]]  # where one worker goes
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """A waiting job is to start, with a spot for each worker."""
-
-    job: JobId
-    spots: tuple[Spot, ...]
+POOLS = (GPUS, CPUS)
+Holders = Mapping[str, Mapping[JobId, Job]]  # by pool: jobs with workers that a policy may take away or change
 
 
-@dataclass(slots=True)
-class Decision:
-    """Only what changes, plus one refusal for each blocked shape."""
-
-    grants: list[Grant] = field(default_factory=list)
-    refusals: dict[Shape, tuple[JobId, Refusal]] = field(default_factory=dict)
-    wake_at: float | None = None  # when to decide again although nothing happened
-    memory: Memory = field(default_factory=dict)
-
-
-def decide(policy: Policy, queue: Queue, ledger: Ledger, now: float, memory: Memory) -> Decision:
-    """Look, try and undo: neither the queue, the ledger nor the given memory is changed."""
-    walk = queue.walk(now)
-    room = TryRoom(ledger, policy.place, deepcopy(memory))
+def decide(policy: Policy, queue: Queue, ledger: Ledger, holders: Holders, now: float, memory: Memory) -> Decision:
+    """Look, try and undo: neither queue, ledger, jobs nor the given memory is changed."""
+    queue.rekey(now)
+    decision = Decision(memory=dict(memory))
+    undo = Undo(ledger)
     try:
-        wake_at = policy.allocate.allocate(walk, room, now)
+        for pool in POOLS:
+            contestants = holders[pool] if policy.order.preemptive or policy.allocate.elastic else {}
+            if queue.shapes(pool) or (contestants and policy.allocate.elastic):
+                _decide_pool(pool, policy, queue, ledger, contestants, now, undo, decision)
     finally:
-        room.undo()
-        walk.end()
-    return Decision(room.grants, room.refusals, wake_at, room.memory)
+        undo.all()
+    return decision
 
 
-class TryRoom:
-    """What is free in this decision. It takes from the ledger's own nodes and gives all of it back at the end."""
+def _decide_pool(
+    pool: str,
+    policy: Policy,
+    queue: Queue,
+    ledger: Ledger,
+    contestants: Mapping[JobId, Job],
+    now: float,
+    undo: Undo,
+    decision: Decision,
+) -> None:
+    """Hold the contest; where a job that was given slots has no place, hold it again without that job."""
+    limits: dict[Shape, int] = {}
+    no_place: dict[Shape, JobId] = {}
+    while True:
+        mark, memory = undo.mark(), dict(decision.memory)
+        contest = PoolContest(pool, policy, queue, ledger, contestants, now, memory, undo, limits)
+        try:
+            wake = policy.allocate.allocate(contest)
+        finally:
+            contest.end()
+        placing = _Placing(policy, ledger, contest, undo, memory)
+        failed = placing.place_all()
+        if failed is None:
+            break
+        undo.back_to(mark)
+        limits[failed.shape] = placing.placed_of(failed.shape)
+        no_place.setdefault(failed.shape, failed.id)
+    decision.memory = memory
+    decision.stops += [job.id for job in placing.stopped]
+    decision.grants += placing.grants
+    decision.refusals.update(contest.refusals)
+    for shape, job in no_place.items():
+        decision.refusals.setdefault(shape, (job, NoPlace()))
+    decision.wake_at = min(decision.wake_at or math.inf, wake) if wake is not None else decision.wake_at
 
-    def __init__(self, ledger: Ledger, place: Place, memory: Memory) -> None:
+
+class _Placing:
+    """Gives back what was taken from jobs, then finds places for what was given."""
+
+    def __init__(self, policy: Policy, ledger: Ledger, contest: PoolContest, undo: Undo, memory: Memory) -> None:
+        self._policy, self._ledger, self._contest, self._undo, self._memory = policy, ledger, contest, undo, memory
+        self.stopped = contest.stopped()
         self.grants: list[Grant] = []
-        self.refusals: dict[Shape, tuple[JobId, Refusal]] = {}
-        self.memory = memory
-        self._ledger = ledger
-        self._nodes = ledger.nodes
-        self._place = place
-        self._shapes: list[Shape] = []  # of the grants, one each
-        self._reserved_for: JobId | None = None
+        self._placed: list[Shape] = []
 
-    def grant(self, job: Job, workers: int) -> bool:
-        names = self._place.place(job.shape, workers, self._nodes, self.memory)
-        if names is None:
+    def place_all(self) -> Job | None:
+        """The first waiting job that has no place, or None if all is well."""
+        for job in self.stopped:
+            self._undo.give_back(job.shape, job.spots)
+        changed = self._contest.changed()
+        for job, workers in changed:
+            if workers < len(job.spots):
+                self._resize(job, workers)
+        for job, workers in changed:
+            if not job.spots and not self._start(job, workers):
+                return job
+            if job.spots and workers > len(job.spots):
+                self._resize(job, workers)
+        return None
+
+    def placed_of(self, shape: Shape) -> int:
+        return sum(1 for other in self._placed if other is shape)
+
+    def _start(self, job: Job, workers: int) -> bool:
+        spots = self._contest.placed(job)
+        if spots is None:
+            spots = place_workers(job, workers, self._policy, self._ledger, self._undo, self._memory)
+        if spots is None:
             return False
-        self.grants.append(Grant(job.id, tuple(self._take(job.shape, name) for name in names)))
-        self._shapes.append(job.shape)
+        self._placed.append(job.shape)
+        self.grants.append(Grant(job.id, spots))
         return True
 
-    def reserve(self, job: Job, workers: int) -> None:
-        missing = workers
-        for node, possible in self._by_promise(job.shape):
-            if missing <= 0:
-                break
-            node.closed = True
-            missing -= possible
-        self._reserved_for = job.id
-
-    def refuse(self, job: Job, why: Refusal) -> None:
-        if self._reserved_for is not None and not isinstance(why, HeldBehind):
-            why = HeldBehind(self._reserved_for) if self._would_fit(job) else why
-        self.refusals[job.shape] = (job.id, why)
-
-    def undo(self) -> None:
-        for node in self._nodes:
-            node.closed = False
-        for grant, shape in zip(self.grants, self._shapes, strict=True):
-            for name, devices in grant.spots:
-                self._node(name).give_back(shape.per_worker, devices)
-        self._shapes.clear()
-
-    def _take(self, shape: Shape, name: NodeName) -> Spot:
-        node = self._node(name)
-        devices = node.pick_devices(shape)
-        node.take(shape.per_worker, devices)
-        return name, devices
-
-    def _would_fit(self, job: Job) -> bool:
-        closed = [node for node in self._nodes if node.closed]
-        for node in closed:
-            node.closed = False
-        fits = sum(node.room_for(job.shape) for node in self._nodes) >= job.shape.workers.want
-        for node in closed:
-            node.closed = True
-        return fits
-
-    def _by_promise(self, shape: Shape) -> list[tuple[NodeLedger, int]]:
-        """Nodes that could hold some of it when empty, those that have most free for it now first."""
-        able = [(node, NodeLedger(node.node, ()).room_for(shape)) for node in self._nodes]
-        return sorted(((n, p) for n, p in able if p), key=lambda pair: -pair[0].part_free(shape))
-
-    def _node(self, name: NodeName) -> NodeLedger:
-        node = self._ledger.node(name)
-        if node is None:
-            raise BadPlan(f"the place stage chose a node that does not exist: {name}")
-        return node
+    def _resize(self, job: Job, workers: int) -> None:
+        mark = self._undo.mark()
+        spots = place_workers(job, workers, self._policy, self._ledger, self._undo, self._memory)
+        if spots is None:
+            self._undo.back_to(mark)  # no place for more: it stays as it is
+        else:
+            self.grants.append(Grant(job.id, spots))

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from schedulearn.control.decide import Decision, decide
+from schedulearn.control.contest import Decision
+from schedulearn.control.decide import decide
 from schedulearn.control.forecast import Remaining, forecast_start
 from schedulearn.control.state import State
 from schedulearn.domain.ids import JobId
@@ -14,7 +15,7 @@ from schedulearn.domain.shape import Shape
 from schedulearn.domain.states import JobState
 from schedulearn.domain.units import format_duration, format_size
 from schedulearn.estimate.remaining import Estimate
-from schedulearn.policies.stages import HeldBehind, Memory, Policy, Refusal
+from schedulearn.policies.stages import HeldBehind, Policy, Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Explanation:
     stage: str | None = None  # the stage that decided
 
 
-def explain(state: State, policy: Policy, job: Job, now: float, memory: Memory, remaining: Remaining) -> Explanation:
+def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remaining) -> Explanation:
     if job.state is not JobState.QUEUED:
         return Explanation(_not_queued(job, now))
     if waits := state.waits_for.get(job.id):
@@ -36,11 +37,13 @@ def explain(state: State, policy: Policy, job: Job, now: float, memory: Memory, 
         return Explanation(_backing_off(job, now), stage="back-off")
     if job.id not in state.queue:
         return Explanation("It has only just been put into the queue.")
+    if job.spots:
+        return Explanation("Its place is being freed: it starts as soon as others have left.", stage="reconcile")
     position = state.queue.position(job)
-    decision = decide(policy, state.queue, state.ledger, now, memory)
+    decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory)
     if any(grant.job == job.id for grant in decision.grants):
         return Explanation("It starts now.", position, Estimate(0, 0, 0), "place")
-    estimate = forecast_start(state, policy, job, now, memory, remaining)
+    estimate = forecast_start(state, policy, job, now, remaining)
     text, stage = _why(state, decision, job)
     return Explanation(f"{text} {_when(position, estimate)}", position, estimate, stage)
 
@@ -102,7 +105,7 @@ def needs(shape: Shape) -> str:
 
 
 def _most_free(state: State, shape: Shape) -> str:
-    up = [n for n in state.ledger.nodes if n.node.state is NodeState.UP]
+    up = [n for n in state.ledger if n.node.state is NodeState.UP]
     if not up:
         return "no node takes jobs at present"
     best = max(up, key=lambda n: n.part_free(shape))

@@ -3,57 +3,52 @@
 import heapq
 from collections.abc import Callable
 
-from schedulearn.control.decide import Grant, decide
+from schedulearn.control.decide import POOLS, decide
 from schedulearn.control.ledger import Ledger
 from schedulearn.control.queue import Queue
 from schedulearn.control.state import State
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.job import Job, Lease
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import Job, Spot
 from schedulearn.estimate.remaining import Estimate
-from schedulearn.policies.stages import Memory, Policy
+from schedulearn.policies.stages import Policy
 
 _MOST_STEPS = 300  # beyond so many ends the guess is worth nothing, and costs time
 
 Remaining = Callable[[Job], Estimate | None]  # how long a job, running or waiting, still runs once it runs
 
 
-def forecast_start(
-    state: State, policy: Policy, job: Job, now: float, memory: Memory, remaining: Remaining
-) -> Estimate | None:
-    """Seconds until the job starts, or None where too little is known."""
-    ledger = Ledger([n.node for n in state.ledger.nodes], state.ledger.leases.values())
-    queue = Queue(policy.order, list(state.queue), now)
+def forecast_start(state: State, policy: Policy, job: Job, now: float, remaining: Remaining) -> Estimate | None:
+    """Seconds until the job starts, or None where too little is known. Nobody who runs is interrupted in it."""
+    ledger = Ledger(n.node for n in state.ledger)
+    held: dict[JobId, tuple[Job, tuple[Spot, ...]]] = {}
     ends: list[tuple[float, float, JobId]] = []  # (expected end, doubt, job)
 
-    def ends_after(start: float, other: Job) -> bool:
-        if (estimate := remaining(other)) is None:
-            return False
-        doubt = (estimate.high - estimate.low) / 2
-        heapq.heappush(ends, (start + estimate.expected, doubt, other.id))
-        return True
+    def runs(start: float, other: Job, spots: tuple[Spot, ...]) -> None:
+        held[other.id] = (other, spots)
+        for spot in spots:
+            ledger.take(other.shape, spot)
+        if estimate := remaining(other):  # one whose end nobody can guess simply stays where it is
+            doubt = (estimate.high - estimate.low) / 2
+            heapq.heappush(ends, (start + estimate.expected, doubt, other.id))
 
-    for running in state.attempts:
-        # One whose end nobody can guess simply stays where it is.
-        ends_after(now, state.jobs[running])
+    for other in state.jobs.values():
+        if other.spots:
+            runs(now, other, other.spots)
+    queue = Queue(policy.order, state.facts, list(state.queue), now)
+    nobody: dict[str, dict[JobId, Job]] = {pool: {} for pool in POOLS}
     time, doubt = now, 0.0
     for _ in range(_MOST_STEPS):
-        decision = decide(policy, queue, ledger, time, memory)
+        decision = decide(policy, queue, ledger, nobody, time, state.memory)
+        if any(grant.job == job.id for grant in decision.grants):
+            wait = time - now
+            return Estimate(max(0.0, wait - doubt), wait, wait + doubt)
         for grant in decision.grants:
-            if grant.job == job.id:
-                wait = time - now
-                return Estimate(max(0.0, wait - doubt), wait, wait + doubt)
-            _take(ledger, queue, grant)
-            ends_after(time, state.jobs[grant.job])
+            queue.remove(grant.job)
+            runs(time, state.jobs[grant.job], grant.spots)
         if not ends:
             return None
         time, doubt, ended = heapq.heappop(ends)
-        for worker in [w for w in ledger.leases if w.job == ended]:
-            ledger.release(worker)
+        gone, spots = held.pop(ended)
+        for spot in spots:
+            ledger.give_back(gone.shape, spot)
     return None
-
-
-def _take(ledger: Ledger, queue: Queue, grant: Grant) -> None:
-    shape = queue.job(grant.job).shape
-    for rank, (node, devices) in enumerate(grant.spots):
-        ledger.take(Lease(WorkerId(grant.job, 0, rank), node, shape.per_worker, devices))
-    queue.remove(grant.job)

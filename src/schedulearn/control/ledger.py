@@ -1,28 +1,33 @@
-"""The ledger is the truth: what is free follows from leases, never from utilisation."""
+"""The ledger is the truth: what is free follows from what was promised, never from utilisation.
 
-from collections.abc import Iterable, Sequence
+A promise is made when a policy decides, and kept until the job has ended or another decision takes it back. What a
+worker really holds is a lease; a promise becomes a lease as soon as whoever held the place before has left it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from schedulearn.domain.errors import BadPlan
-from schedulearn.domain.ids import DeviceId, NodeName, WorkerId
-from schedulearn.domain.job import Lease
+from schedulearn.domain.ids import DeviceId, NodeName
+from schedulearn.domain.job import Spot
 from schedulearn.domain.node import Device, Node, NodeState
 from schedulearn.domain.resources import CPUS, GPUS, Resources
 from schedulearn.domain.shape import Shape
+
+_FORGIVEN = 1e-9  # sums of fractions never add up exactly
 
 
 class NodeLedger:
     """What one node has and what of it is free."""
 
-    __slots__ = ("_free", "_free_devices", "closed", "node")
+    __slots__ = ("_free", "_free_devices", "closed", "index", "node")
 
-    def __init__(self, node: Node, leases: Iterable[Lease]) -> None:
+    def __init__(self, node: Node, index: int = 0) -> None:
         self.node = node
+        self.index = index  # its place among all nodes
         self.closed = False  # kept free for somebody, in this decision
         self._free_devices = {d.id: d for d in node.devices if not d.outside_use}
         self._free = dict(node.usable.items())
-        for lease in leases:
-            self.take(lease.amounts, lease.devices)
 
     @property
     def name(self) -> NodeName:
@@ -32,9 +37,20 @@ class NodeLedger:
     def free(self) -> Resources:
         return Resources(self._free)
 
+    @property
+    def free_gpus(self) -> int:
+        return int(self._free.get(GPUS, 0))
+
+    def free_slots(self, pool: str) -> float:
+        """What is free for jobs of this pool; 0 unless the node takes jobs."""
+        if self.node.state is not NodeState.UP:
+            return 0.0
+        free = self._free.get(pool, 0.0)
+        return free - self._kept() if pool == CPUS else free
+
     def room_for(self, shape: Shape) -> int:
         """How many workers of this shape still fit."""
-        return 0 if self.closed else int(self.part_free(shape) + 1e-9)
+        return 0 if self.closed else int(self.part_free(shape) + _FORGIVEN)
 
     def part_free(self, shape: Shape) -> float:
         """The same before rounding: 0.5 says that half of what one worker needs is free."""
@@ -42,15 +58,19 @@ class NodeLedger:
             return 0.0
         part = 1e9
         for name, amount in shape.per_worker.items():
-            free = len(self._matching(shape)) if name == GPUS else self._free.get(name, 0.0)
+            if name == GPUS and shape.gpu_type:
+                free: float = len(self._matching(shape))
+            else:
+                free = self._free.get(name, 0.0)
             if name == CPUS and not shape.gpus:
-                # Otherwise jobs that ask for no GPU would strand the free GPUs without a core to feed them.
-                free -= self.node.cpus_per_gpu * len(self._free_devices)
+                free -= self._kept()
             part = min(part, free / amount)
         return max(0.0, part)
 
     def pick_devices(self, shape: Shape) -> tuple[DeviceId, ...]:
-        """The devices that the next worker of this shape would get."""
+        """The devices that the next worker of this shape would get; none where devices have no ids."""
+        if not shape.gpus or not self.node.devices:
+            return ()
         return tuple(d.id for d in self._matching(shape)[: shape.gpus])
 
     def take(self, amounts: Resources, devices: Sequence[DeviceId]) -> None:
@@ -60,64 +80,178 @@ class NodeLedger:
             self._free[name] = self._free.get(name, 0.0) - amount
 
     def give_back(self, amounts: Resources, devices: Sequence[DeviceId]) -> None:
-        for device in self.node.devices:
-            if device.id in devices and not device.outside_use:
-                self._free_devices[device.id] = device
+        if devices:
+            for device in self.node.devices:
+                if device.id in devices and not device.outside_use:
+                    self._free_devices[device.id] = device
         for name, amount in amounts.items():
             self._free[name] = self._free.get(name, 0.0) + amount
 
-    def has_free(self, devices: Sequence[DeviceId]) -> bool:
-        return all(device in self._free_devices for device in devices)
+    def change_gpus(self, by: int) -> None:
+        self._free[GPUS] += by
+
+    def fits(self, amounts: Resources, devices: Sequence[DeviceId]) -> bool:
+        if devices and not all(d in self._free_devices for d in devices):
+            return False
+        free = self._free
+        return all(amount <= free.get(name, 0.0) + _FORGIVEN * max(1.0, amount) for name, amount in amounts.items())
+
+    def _kept(self) -> float:
+        # Otherwise jobs that ask for no GPU would strand the free GPUs without a core to feed them.
+        return self.node.cpus_per_gpu * len(self._free_devices)
 
     def _matching(self, shape: Shape) -> list[Device]:
-        if not shape.gpus:
-            return []
         # Always in the node's own order, whatever order they were given back in: equal inputs, equal decisions.
         free = [d for d in self.node.devices if d.id in self._free_devices]
         return [d for d in free if d.model == shape.gpu_type] if shape.gpu_type else free
 
 
 class Ledger:
-    """All nodes and all leases."""
+    """All nodes, with indexes: how much is free in each pool, and which nodes have how many free GPUs."""
 
-    def __init__(self, nodes: Iterable[Node] = (), leases: Iterable[Lease] = ()) -> None:
-        self.leases: dict[WorkerId, Lease] = {lease.worker: lease for lease in leases}
+    def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self._nodes: dict[NodeName, NodeLedger] = {}
+        self._list: list[NodeLedger] = []
+        self._free: dict[str, float] = {}
+        self._masks: list[int] = []  # for each number of free GPUs, the nodes that have just so many, as bits
         for node in nodes:
             self.set_node(node)
 
-    @property
-    def nodes(self) -> Sequence[NodeLedger]:
-        return list(self._nodes.values())
+    # --- nodes
+
+    def __iter__(self) -> Iterator[NodeLedger]:
+        return iter(self._list)
+
+    def __len__(self) -> int:
+        return len(self._list)
 
     def node(self, name: NodeName) -> NodeLedger | None:
         return self._nodes.get(name)
 
-    def set_node(self, node: Node) -> None:
-        """A node joined, or has something else now."""
-        fresh = NodeLedger(node, (lease for lease in self.leases.values() if lease.node == node.name))
+    def set_node(self, node: Node, held: Iterable[tuple[Resources, Sequence[DeviceId]]] = ()) -> None:
+        """A node joined, or has something else now; `held` is what jobs have been promised there."""
+        before = self._nodes.get(node.name)
+        fresh = NodeLedger(node, before.index if before else len(self._list))
+        for amounts, devices in held:
+            fresh.take(amounts, devices)
+        if before:
+            self._list[before.index] = fresh
+        else:
+            self._list.append(fresh)
         self._nodes[node.name] = fresh
+        self._index()
 
     def set_node_state(self, name: NodeName, state: NodeState) -> Node:
         ledger = self._nodes[name]
         ledger.node = replace(ledger.node, state=state)
+        self._index()
         return ledger.node
 
-    def take(self, lease: Lease) -> None:
-        """Lease it; BadPlan, with nothing changed, if it is not free."""
-        node = self._nodes.get(lease.node)
-        if node is None:
-            raise BadPlan(f"there is no node {lease.node!r}")
-        if lease.worker in self.leases:
-            raise BadPlan(f"worker {lease.worker} already has a lease")
-        if not node.has_free(lease.devices) or not lease.amounts.fits_in(node.free):
-            raise BadPlan(f"{lease.worker} does not fit on {lease.node}")
-        node.take(lease.amounts, lease.devices)
-        self.leases[lease.worker] = lease
+    # --- what is free
 
-    def release(self, worker: WorkerId) -> Lease | None:
-        """Give back what the worker held, if anything."""
-        lease = self.leases.pop(worker, None)
-        if lease and (node := self._nodes.get(lease.node)):
-            node.give_back(lease.amounts, lease.devices)
-        return lease
+    def free_slots(self, pool: str) -> float:
+        return self._free.get(pool, 0.0)
+
+    def take(self, shape: Shape, spot: Spot) -> None:
+        node = self._nodes[spot.node]
+        if shape.plain and not node.node.devices:
+            self._move(node, -shape.gpus)
+            return
+        self._out(node)
+        node.take(shape.per_worker, spot.devices)
+        self._in(node)
+
+    def give_back(self, shape: Shape, spot: Spot) -> None:
+        node = self._nodes.get(spot.node)
+        if node and shape.plain and not node.node.devices:
+            self._move(node, shape.gpus)
+        elif node:
+            self._out(node)
+            node.give_back(shape.per_worker, spot.devices)
+            self._in(node)
+
+    def take_checked(self, shape: Shape, spots: Sequence[Spot]) -> None:
+        """Take all of them; BadPlan, with nothing changed, if one is not free."""
+        taken: list[Spot] = []
+        for spot in spots:
+            node = self._nodes.get(spot.node)
+            if node is None or not node.fits(shape.per_worker, spot.devices):
+                for other in taken:
+                    self.give_back(shape, other)
+                raise BadPlan(f"{'no node' if node is None else 'no room on'} {spot.node}")
+            self.take(shape, spot)
+            taken.append(spot)
+
+    def spot_on(self, name: NodeName, shape: Shape) -> Spot:
+        """The place that the next worker of this shape would get on this node."""
+        return Spot(name, self._nodes[name].pick_devices(shape))
+
+    def set_closed(self, node: NodeLedger, closed: bool) -> None:
+        self._out(node)
+        node.closed = closed
+        self._in(node)
+
+    # --- what place stages ask for
+
+    def first_with_room(self, shape: Shape, workers: int) -> NodeLedger | None:
+        """The first node on which all the workers fit."""
+        if shape.plain:
+            mask = 0
+            for free in range(shape.gpus * workers, len(self._masks)):
+                mask |= self._masks[free]
+            return self._list[(mask & -mask).bit_length() - 1] if mask else None
+        return next((node for node in self._list if node.room_for(shape) >= workers), None)
+
+    def by_room(self, shape: Shape) -> Iterator[tuple[int, NodeLedger]]:
+        """Nodes with room, those with most room first, ties in their own order. Take nothing while iterating."""
+        if not shape.plain:
+            rooms = [(node.room_for(shape), node) for node in self._list]
+            yield from sorted(((r, n) for r, n in rooms if r), key=lambda pair: -pair[0])
+            return
+        room = len(self._masks)
+        while room > 0:
+            # All numbers of free GPUs that give the same number of workers count as one.
+            room -= 1
+            mask = self._masks[room]
+            workers = room // shape.gpus
+            while room and (room - 1) // shape.gpus == workers:
+                room -= 1
+                mask |= self._masks[room]
+            while mask and workers:
+                bit = mask & -mask
+                yield workers, self._list[bit.bit_length() - 1]
+                mask ^= bit
+
+    # --- indexes
+
+    def _index(self) -> None:
+        self._free = {}
+        most = max((node.free_gpus for node in self._list), default=0)
+        capacity = max((int(node.node.capacity[GPUS]) for node in self._list), default=0)
+        self._masks = [0] * (max(most, capacity) + 1)
+        for node in self._list:
+            self._in(node)
+
+    def _move(self, node: NodeLedger, gpus: int) -> None:
+        """The same as out, change, in, for what a simulator does all day: whole GPUs without ids."""
+        before = node.free_gpus
+        node.change_gpus(gpus)
+        if not node.closed and node.node.state is NodeState.UP:
+            bit = 1 << node.index
+            self._masks[before] &= ~bit
+            self._masks[before + gpus] |= bit
+            self._free[GPUS] += gpus
+
+    def _in(self, node: NodeLedger) -> None:
+        if node.closed or node.node.state is not NodeState.UP:
+            return
+        self._masks[max(0, node.free_gpus)] |= 1 << node.index
+        for pool in (GPUS, CPUS):
+            self._free[pool] = self._free.get(pool, 0.0) + node.free_slots(pool)
+
+    def _out(self, node: NodeLedger) -> None:
+        if node.closed or node.node.state is not NodeState.UP:
+            return
+        self._masks[max(0, node.free_gpus)] &= ~(1 << node.index)
+        for pool in (GPUS, CPUS):
+            self._free[pool] -= node.free_slots(pool)

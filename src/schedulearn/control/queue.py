@@ -1,136 +1,136 @@
 """The waiting jobs: one heap for each shape, so that thousands of waiting jobs are a few comparisons."""
 
 import heapq
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.shape import Shape
-from schedulearn.policies.stages import Key, KeyChanges, Order
+from schedulearn.policies.stages import Facts, Key, KeyChanges, Order
 
-Entry = tuple[Key, JobId, int]  # a key ends in the serial number; the last number tells a job's old entry from its new
+Entry = tuple[Key, int, Job]  # a key ends in the serial number; the number tells a job's old entries from its new one
 
 
 class Queue:
     """Waiting jobs that may be started, in the order of a policy."""
 
-    def __init__(self, order: Order, jobs: Iterable[Job] = (), now: float = 0.0) -> None:
-        self.order = order
-        self._jobs: dict[JobId, Job] = {}
+    def __init__(self, order: Order, facts: Facts, jobs: Iterable[Job] = (), now: float = 0.0) -> None:
+        self.order, self.facts = order, facts
+        self.demand: dict[str, float] = defaultdict(float)  # slots of each pool that all of them want together
         self._entries: dict[JobId, Entry] = {}
-        self._heaps: dict[Shape, list[Entry]] = {}
+        self._heaps: dict[str, dict[Shape, list[Entry]]] = defaultdict(dict)  # by pool and shape
         self._added = 0
+        self._generation = order.generation
         for job in jobs:
             self.add(job, now)
 
     def __len__(self) -> int:
-        return len(self._jobs)
+        return len(self._entries)
 
     def __contains__(self, job: JobId) -> bool:
-        return job in self._jobs
+        return job in self._entries
 
     def __iter__(self) -> Iterator[Job]:
-        return iter(self._jobs.values())
+        return (entry[2] for entry in self._entries.values())
+
+    def count(self, pool: str) -> int:
+        return sum(1 for job in self if job.shape.pool == pool)
 
     def add(self, job: Job, now: float) -> None:
         """Add it, or give it its new key."""
+        shape = job.shape
+        if job.id not in self._entries:
+            self.demand[shape.pool] += shape.workers.want * shape.slots
         self._added += 1
-        entry = (self.key(job, now), job.id, self._added)
-        self._jobs[job.id] = job
+        entry = ((-job.priority, *self.order.key(job, now, self.facts), job.id), self._added, job)
         self._entries[job.id] = entry
-        heapq.heappush(self._heaps.setdefault(job.shape, []), entry)
+        heaps = self._heaps[shape.pool]
+        if shape in heaps:
+            heapq.heappush(heaps[shape], entry)
+        else:
+            heaps[shape] = [entry]
 
     def remove(self, job: JobId) -> None:
         # The heap's own entry is dropped when it comes to the top.
-        self._jobs.pop(job, None)
-        self._entries.pop(job, None)
+        entry = self._entries.pop(job, None)
+        if entry:
+            shape = entry[2].shape
+            self.demand[shape.pool] -= shape.workers.want * shape.slots
 
-    def walk(self, now: float) -> "QueueWalk":
-        if self.order.key_changes is KeyChanges.ALWAYS:
-            self._rekey(now)
-        return QueueWalk(self)
+    def is_head(self, job: Job) -> bool:
+        entry = self.head(job.shape)
+        return entry is not None and entry[2] is job
 
     def position(self, job: Job) -> int:
         """1 for the first. Counted when asked: nobody needs all positions at once."""
         mine = self._entries[job.id]
         return 1 + sum(1 for entry in self._entries.values() if entry < mine)
 
-    def key(self, job: Job, now: float) -> Key:
-        return (-job.priority, *self.order.key(job, now), job.id)
-
-    def shapes(self) -> list[Shape]:
-        return list(self._heaps)
+    def shapes(self, pool: str) -> list[Shape]:
+        return list(self._heaps[pool])
 
     def head(self, shape: Shape) -> Entry | None:
         """The first live entry of a shape."""
-        heap = self._heaps.get(shape, [])
-        while heap and self._entries.get(heap[0][1]) != heap[0]:
+        heaps = self._heaps[shape.pool]
+        heap = heaps.get(shape)
+        while heap:
+            entry = heap[0]
+            if self._entries.get(entry[2].id) is entry:
+                return entry
             heapq.heappop(heap)
-        if not heap:
-            self._heaps.pop(shape, None)
-            return None
-        return heap[0]
+        heaps.pop(shape, None)
+        return None
 
     def pop(self, shape: Shape) -> None:
-        heapq.heappop(self._heaps[shape])
+        """Take the head out of its heap, for the time of a walk."""
+        heapq.heappop(self._heaps[shape.pool][shape])
 
     def push_back(self, job: Job) -> None:
-        heapq.heappush(self._heaps.setdefault(job.shape, []), self._entries[job.id])
+        heapq.heappush(self._heaps[job.shape.pool].setdefault(job.shape, []), self._entries[job.id])
 
-    def job(self, job: JobId) -> Job:
-        return self._jobs[job]
-
-    def _rekey(self, now: float) -> None:
-        jobs = list(self._jobs.values())
-        self._heaps.clear()
-        for job in jobs:
-            self.add(job, now)
+    def rekey(self, now: float) -> None:
+        """Before a decision, where keys change by themselves."""
+        if self.order.key_changes is KeyChanges.ALWAYS or self._generation != self.order.generation:
+            self._generation = self.order.generation
+            jobs = list(self)
+            self._heaps.clear()
+            for job in jobs:
+                self.add(job, now)
 
 
 class QueueWalk:
-    """One pass over the queue. What it yields counts as taken unless its shape is closed; `end` undoes all."""
+    """One pass over the waiting jobs of a pool. It only looks: `end` puts back whatever it has taken."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: Queue, pool: str) -> None:
         self._queue = queue
         self._heads: list[tuple[Entry, Shape]] = []
         self._taken: list[Job] = []
-        self._current: Job | None = None
-        for shape in queue.shapes():
-            self._open(shape)
+        for shape in queue.shapes(pool):
+            self.open(shape)
 
-    def __iter__(self) -> "QueueWalk":
-        return self
+    @property
+    def next_entry(self) -> Entry | None:
+        return self._heads[0][0] if self._heads else None
 
-    def __next__(self) -> Job:
-        self._take_current()
-        if not self._heads:
-            raise StopIteration
-        entry, _ = heapq.heappop(self._heads)
-        self._current = self._queue.job(entry[1])
-        return self._current
+    def next_job(self) -> Job:
+        """The next job among the open shapes; its shape is closed until `open` is called."""
+        return heapq.heappop(self._heads)[0][2]
 
-    def close(self, shape: Shape) -> None:
-        """The job just yielded gets nothing: it stays at the head, and its shape is out of this walk."""
-        if self._current and self._current.shape == shape:
-            self._current = None
+    def take(self, job: Job) -> None:
+        """The job got something: the next of its shape may try."""
+        self._taken.append(job)
+        self._queue.pop(job.shape)
+        self.open(job.shape)
+
+    def open(self, shape: Shape) -> None:
+        if entry := self._queue.head(shape):
+            heapq.heappush(self._heads, (entry, shape))  # keys never tie, so shapes are not compared
 
     def rest(self) -> list[Job]:
-        return [self._queue.job(entry[1]) for entry, _ in self._heads]
+        return [entry[2] for entry, _ in self._heads]
 
     def end(self) -> None:
-        """Put back what was taken: a walk only looks."""
-        self._take_current()
         for job in self._taken:
             self._queue.push_back(job)
         self._taken.clear()
-
-    def _take_current(self) -> None:
-        if job := self._current:
-            self._current = None
-            self._taken.append(job)
-            self._queue.pop(job.shape)
-            self._open(job.shape)
-
-    def _open(self, shape: Shape) -> None:
-        if entry := self._queue.head(shape):
-            heapq.heappush(self._heads, (entry, shape))

@@ -1,21 +1,27 @@
-"""From a decision to leases, attempts and commands."""
+"""From a decision to promises, attempts, leases and commands: stop and shrink first, start when the place is free."""
 
-from schedulearn.control.decide import Decision, Grant
+from schedulearn.control.apply import hold, stop_attempt
+from schedulearn.control.contest import Decision
 from schedulearn.control.state import State
 from schedulearn.domain.commands import StartAttempt
 from schedulearn.domain.errors import BadPlan
-from schedulearn.domain.ids import AttemptId, WorkerId
+from schedulearn.domain.ids import AttemptId, JobId, WorkerId
 from schedulearn.domain.job import Attempt, Job, Lease, Worker
-from schedulearn.domain.states import JobState, Trigger
+from schedulearn.domain.resources import Resources
+from schedulearn.domain.states import JobState, StopReason, Trigger
 
 
 def check(state: State, decision: Decision) -> None:
     """Refuse a plan that breaks an invariant, before anything is changed. Looks only at what changes."""
-    seen = set()
+    seen: set[JobId] = set()
+    for number in decision.stops:
+        if number in seen or number not in state.jobs or not state.jobs[number].spots:
+            raise BadPlan(f"job {number} has nothing that could be taken away")
+        seen.add(number)
     for grant in decision.grants:
         job = state.jobs.get(grant.job)
-        if job is None or job.state is not JobState.QUEUED or grant.job in seen:
-            raise BadPlan(f"job {grant.job} cannot start now")
+        if job is None or grant.job in seen or (not job.spots and grant.job not in state.queue):
+            raise BadPlan(f"job {grant.job} cannot be given anything now")
         seen.add(grant.job)
         workers = job.shape.workers
         if not workers.min <= len(grant.spots) <= workers.max:
@@ -23,38 +29,120 @@ def check(state: State, decision: Decision) -> None:
 
 
 def reconcile(state: State, decision: Decision, now: float) -> None:
-    """Write the leases and attempts of a decision into the state, and collect the commands that follow."""
+    """Write a decision into the state, and collect the commands that follow."""
     check(state, decision)
-    taken: list[Lease] = []
-    try:
-        for grant in decision.grants:
-            for lease in _leases(state.jobs[grant.job], grant):
-                state.ledger.take(lease)
-                taken.append(lease)
-    except BadPlan:
-        for lease in taken:
-            state.ledger.release(lease.worker)
-        raise
-    state.changes.leases_added.extend(taken)
+    before = {grant.job: state.jobs[grant.job].spots for grant in decision.grants}
+    stopped = [state.jobs[number] for number in decision.stops]
+    _promise_all(state, decision, stopped)
+    state.decided(decision, now)
+    for job in stopped:
+        _take_away(state, job, now)
+    started = []
     for grant in decision.grants:
-        _start(state, state.jobs[grant.job], grant, now)
+        job = state.jobs[grant.job]
+        if before[grant.job]:
+            _resize(state, job, before[grant.job], now)
+        else:
+            started.append(job)
+            state.queue.remove(job.id)
+            state.pending[job.id] = None
+    if state.queue.order.keeps_marks:
+        _note_marks(state, started, stopped, now)
+    start_ready(state, now)
 
 
-def _leases(job: Job, grant: Grant) -> list[Lease]:
-    return [
-        Lease(WorkerId(job.id, job.attempt + 1, rank), node, job.shape.per_worker, devices)
-        for rank, (node, devices) in enumerate(grant.spots)
-    ]
+def _promise_all(state: State, decision: Decision, stopped: list[Job]) -> None:
+    """All promises of a decision, or none of them."""
+    undone = [(job, job.spots) for job in stopped]
+    undone += [(state.jobs[grant.job], state.jobs[grant.job].spots) for grant in decision.grants]
+    try:
+        for job in stopped:
+            state.promise(job, ())
+        for grant in sorted(decision.grants, key=lambda g: len(g.spots) > state.jobs[g.job].workers):
+            state.promise(state.jobs[grant.job], grant.spots)
+    except BadPlan:
+        for job, _ in undone:
+            state.promise(job, ())
+        for job, spots in undone:
+            state.promise(job, spots)
+        raise
 
 
-def _start(state: State, job: Job, grant: Grant, now: float) -> None:
+def _take_away(state: State, job: Job, now: float) -> None:
+    """Others go first."""
+    state.holders[job.shape.pool].pop(job.id, None)
+    state.pending.pop(job.id, None)
+    if job.id in state.attempts:
+        job.preemptions += 1
+        if job.state is JobState.STOPPING:
+            job.stop = state.attempts[job.id].stop = StopReason.PREEMPT
+        else:
+            stop_attempt(state, job, StopReason.PREEMPT, now, "others go first")
+    else:  # it was only promised something
+        state.queue.add(job, now)
+
+
+def _resize(state: State, job: Job, before: tuple[object, ...], now: float) -> None:
+    if job.id not in state.attempts:
+        return  # it has not started yet: it simply starts with another size
+    if job.state is not JobState.STOPPING:
+        job.resizes += 1
+        cause = f"resized from {len(before)} to {job.workers} workers"
+        stop_attempt(state, job, StopReason.RESIZE, now, cause)
+
+
+def _note_marks(state: State, started: list[Job], stopped: list[Job], now: float) -> None:
+    state.queue.order.decided(started, stopped, state.jobs, state.memory)
+    for job in (*started, *stopped):
+        state.touch(job)
+        if job.id in state.queue:
+            state.queue.add(job, now)
+
+
+# --- starting
+
+
+def start_ready(state: State, now: float) -> None:
+    """Start those who were promised a place that is now free."""
+    for number in list(state.pending):
+        job = state.jobs[number]
+        # While nobody is leaving, what is promised is free.
+        if job.state is JobState.QUEUED and (not state.leaving or _free_now(state, job)):
+            del state.pending[number]
+            _start(state, job, now)
+
+
+def _free_now(state: State, job: Job) -> bool:
+    """Whether no worker, not even one that is being stopped, holds any of what the job was promised."""
+    need: dict[str, Resources] = {}
+    devices = {device for spot in job.spots for device in spot.devices}
+    for spot in job.spots:
+        need[spot.node] = need.get(spot.node, Resources()) + job.shape.per_worker
+    held: dict[str, Resources] = {}
+    for lease in state.leases.values():
+        if lease.node in need:
+            held[lease.node] = held.get(lease.node, Resources()) + lease.amounts
+            if devices & set(lease.devices):
+                return False
+    for name, amounts in need.items():
+        node = state.ledger.node(name)  # type: ignore[arg-type]
+        if node is None or not (amounts + held.get(name, Resources())).fits_in(node.node.usable):
+            return False
+    return True
+
+
+def _start(state: State, job: Job, now: float) -> None:
     job.attempt += 1
     attempt = Attempt(AttemptId(job.id, job.attempt), created_at=now)
-    for rank, (node, devices) in enumerate(grant.spots):
-        attempt.workers.append(Worker(WorkerId(job.id, job.attempt, rank), node, devices))
+    for rank, (node, devices) in enumerate(job.spots):
+        worker = WorkerId(job.id, job.attempt, rank)
+        attempt.workers.append(Worker(worker, node, devices))
+        lease = Lease(worker, node, job.shape.per_worker, devices)
+        state.leases[worker] = lease
+        state.changes.leases_added.append(lease)
     state.attempts[job.id] = attempt
     state.changes.attempts[job.id] = attempt
-    state.queue.remove(job.id)
-    nodes = ", ".join(sorted({str(node) for node, _ in grant.spots}))
-    state.move(job, Trigger.START, now, f"starts on {nodes}", workers=len(grant.spots))
+    hold(state, job)
+    nodes = ", ".join(sorted({spot.node for spot in job.spots}))
+    state.move(job, Trigger.START, now, f"starts on {nodes}", workers=len(job.spots))
     state.command(StartAttempt(attempt.id))

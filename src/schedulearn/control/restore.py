@@ -2,35 +2,60 @@
 
 from collections.abc import Iterable
 
+from schedulearn.control.apply import hold
 from schedulearn.control.state import State
-from schedulearn.domain.job import Attempt, Job, Lease
+from schedulearn.domain.job import Attempt, Job, Lease, Spot
 from schedulearn.domain.node import Node
-from schedulearn.domain.states import FINISHED, JobState
-from schedulearn.policies.stages import Order
+from schedulearn.domain.states import FINISHED, PASSING, JobState
+from schedulearn.policies.stages import Facts, Memory, Order
 
 
 def restore(
     order: Order,
+    facts: Facts,
     jobs: Iterable[Job],
     attempts: Iterable[Attempt],
     leases: Iterable[Lease],
     nodes: Iterable[Node],
+    memory: Memory,
     now: float,
 ) -> State:
     """A state with its indexes and timers. Finished jobs among `jobs` only tell what others no longer wait for."""
-    state = State(order, nodes, leases)
+    state = State(order, facts, nodes, memory)
     state.jobs = {job.id: job for job in jobs if job.state not in FINISHED}
     state.attempts = {attempt.id.job: attempt for attempt in attempts}
+    state.leases = {lease.worker: lease for lease in leases}
+    for attempt in state.attempts.values():
+        _promise_again(state, state.jobs[attempt.id.job], attempt)
     for job in state.jobs.values():
-        waits = {wanted for wanted in job.spec.depends_on if wanted in state.jobs}
-        state.waits_for[job.id] = waits
-        for wanted in waits:
-            state.dependants[wanted].add(job.id)
-        if job.state is JobState.QUEUED and not waits:
-            if job.not_before > now:
-                state.wake_for(job, job.not_before)
-            else:
-                state.queue.add(job, now)
-        elif job.state is JobState.RUNNING and job.time_limit is not None:
-            state.wake_for(job, now)  # the timer itself finds out how much is left
+        _index(state, job, now)
     return state
+
+
+def _promise_again(state: State, job: Job, attempt: Attempt) -> None:
+    """Who runs has its place. Who was leaving has none any more: what came after is decided anew."""
+    if job.state is JobState.STOPPING and job.stop in PASSING:
+        state.leaving.add(job.id)
+        return
+    job.spots = tuple(Spot(worker.node, worker.devices) for worker in attempt.workers)
+    for spot in job.spots:
+        if state.ledger.node(spot.node):
+            state.ledger.take(job.shape, spot)
+    if job.state in (JobState.STARTING, JobState.RUNNING):
+        hold(state, job)
+
+
+def _index(state: State, job: Job, now: float) -> None:
+    waits = {wanted for wanted in job.spec.depends_on if wanted in state.jobs}
+    state.waits_for[job.id] = waits
+    for wanted in waits:
+        state.dependants[wanted].add(job.id)
+    if job.state is JobState.QUEUED and not waits:
+        if job.not_before > now:
+            state.wake_for(job, job.not_before)
+        else:
+            state.queue.add(job, now)
+    elif job.state is JobState.RUNNING and job.time_limit is not None:
+        state.wake_for(job, now)  # the timer itself finds out how much is left
+    if state.queue.order.keeps_marks:
+        state.watch_mark(job, now)

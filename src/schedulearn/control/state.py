@@ -5,14 +5,17 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from schedulearn.control.contest import Decision
 from schedulearn.control.ledger import Ledger
 from schedulearn.control.queue import Queue
 from schedulearn.domain.commands import Command
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease
+from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease, Spot
 from schedulearn.domain.node import Node
+from schedulearn.domain.resources import CPUS, GPUS
+from schedulearn.domain.shape import Shape
 from schedulearn.domain.states import FINISHED, JobState, Trigger, next_state
-from schedulearn.policies.stages import Order
+from schedulearn.policies.stages import Facts, KeyChanges, Memory, Order, Refusal
 
 
 @dataclass(slots=True)
@@ -33,19 +36,38 @@ class Changes:
 
 
 class State:
-    """Jobs that are not finished (and finished ones that others wait for), their attempts, the ledger, the queue."""
+    """Jobs that are not finished, their attempts, what is promised and leased, and the queue."""
 
-    def __init__(self, order: Order, nodes: Iterable[Node] = (), leases: Iterable[Lease] = ()) -> None:
+    def __init__(
+        self,
+        order: Order,
+        facts: Facts,
+        nodes: Iterable[Node] = (),
+        memory: Memory | None = None,
+        *,
+        history: bool = True,
+    ) -> None:
         self.jobs: dict[JobId, Job] = {}
         self.attempts: dict[JobId, Attempt] = {}  # the present one of each job that has one
-        self.ledger = Ledger(nodes, leases)
-        self.queue = Queue(order)
+        self.leases: dict[WorkerId, Lease] = {}  # what workers really hold
+        self.ledger = Ledger(nodes)  # what is promised
+        self.holders: dict[str, dict[JobId, Job]] = {GPUS: {}, CPUS: {}}  # jobs whose promise a policy may change
+        self.pending: dict[JobId, None] = {}  # promised, and waiting for others to leave; in order
+        self.leaving: set[JobId] = set()  # being stopped, while their place is already promised to others
+        self.queue = Queue(order, facts)
+        self.facts = facts
+        self.memory: Memory = memory if memory is not None else {}  # the policy's own
         self.dependants: dict[JobId, set[JobId]] = defaultdict(set)  # job -> jobs that wait for its end
         self.waits_for: dict[JobId, set[JobId]] = {}  # job -> unfinished jobs it depends on
         self.changes = Changes()
+        self.stale = True  # whether a decision now might differ from the last one
+        self.decided_at = float("-inf")
+        self.wake_at: float | None = None  # when to decide again although nothing happened
+        self._refused: dict[Shape, tuple[JobId, Refusal]] = {}
+        self._keeps_history = history
         self._timers: list[tuple[float, JobId]] = []
 
-    # --- what `apply` and `reconcile` use ---
+    # --- jobs
 
     def move(self, job: Job, trigger: Trigger, now: float, cause: str, **data: object) -> None:
         """Change a job's state by the table, and write it into its history."""
@@ -53,8 +75,9 @@ class State:
         job.reason = cause
         if job.state in FINISHED:
             job.finished_at = now
-        self.touch(job)
-        self.record(now, str(trigger), cause, job, state=job.state, data=data)
+        self.changes.jobs[job.id] = job
+        if self._keeps_history:
+            self.record(now, str(trigger), cause, job, state=job.state, data=data)
 
     def record(
         self,
@@ -67,8 +90,9 @@ class State:
         state: JobState | None = None,
         data: dict[str, object] | None = None,
     ) -> None:
-        identity, attempt = (job.id, job.attempt or None) if job else (None, None)
-        self.changes.history.append(HistoryEvent(now, kind, cause, identity, attempt, node, state, data or {}))
+        if self._keeps_history:
+            identity, attempt = (job.id, job.attempt or None) if job else (None, None)
+            self.changes.history.append(HistoryEvent(now, kind, cause, identity, attempt, node, state, data or {}))
 
     def touch(self, job: Job) -> None:
         self.changes.jobs[job.id] = job
@@ -76,9 +100,84 @@ class State:
     def command(self, command: Command) -> None:
         self.changes.commands.append(command)
 
+    # --- the queue
+
+    def enqueue(self, job: Job, now: float) -> None:
+        """It may be started from now on."""
+        order = self.queue.order
+        if order.keeps_marks:
+            order.joined(job, now, self.memory)
+            self.watch_mark(job, now)
+            self.touch(job)
+        self.requeue(job, now)
+
+    def requeue(self, job: Job, now: float) -> None:
+        """The same for one that only gets its place in the queue again."""
+        self.queue.add(job, now)
+        if not self.stale:
+            # Behind one of its own shape that was refused it cannot be the first to get something.
+            hopeless = job.shape in self._refused and not self.queue.is_head(job)
+            self.stale = not hopeless or self.queue.order.key_changes is KeyChanges.ALWAYS
+
+    def set_order(self, order: Order, now: float) -> None:
+        waiting = list(self.queue)
+        self.queue = Queue(order, self.queue.facts)
+        self.memory = {}
+        for job in (*(j for pool in self.holders.values() for j in pool.values()), *waiting):
+            job.mark = None
+            if order.keeps_marks:
+                order.joined(job, now, self.memory)
+                self.watch_mark(job, now)
+            self.touch(job)
+        for job in waiting:
+            self.queue.add(job, now)
+        self.stale = True
+
+    def decided(self, decision: Decision, now: float) -> None:
+        self.decided_at = now
+        self._refused = decision.refusals
+        self.memory = decision.memory
+        self.wake_at = decision.wake_at
+        self.stale = False
+
+    # --- promises
+
+    def promise(self, job: Job, spots: tuple[Spot, ...], *, fixed: bool = False) -> None:
+        """Give the job these spots instead of those it has. They must be free."""
+        for spot in job.spots:
+            self.ledger.give_back(job.shape, spot)
+        before, job.spots = job.spots, ()
+        try:
+            self.ledger.take_checked(job.shape, spots)
+        except Exception:
+            for spot in before:
+                self.ledger.take(job.shape, spot)
+            job.spots = before
+            raise
+        job.spots = spots
+        if spots and not fixed:
+            self.holders[job.shape.pool][job.id] = job
+
+    def take_back(self, job: Job) -> None:
+        """The job no longer has anything."""
+        if job.spots:
+            for spot in job.spots:
+                self.ledger.give_back(job.shape, spot)
+            job.spots = ()
+            self.holders[job.shape.pool].pop(job.id, None)
+            self.stale = True
+        self.pending.pop(job.id, None)
+
+    # --- timers
+
     def wake_for(self, job: Job, at: float) -> None:
         """Look at this job again at that time."""
         heapq.heappush(self._timers, (at, job.id))
+
+    def watch_mark(self, job: Job, now: float) -> None:
+        at = self.queue.order.expires(job, now)
+        if at is not None:
+            self.wake_for(job, at)
 
     def due(self, now: float) -> list[JobId]:
         """The jobs whose timers have run out. A timer may be stale: whoever asks looks at the job itself."""
@@ -87,14 +186,9 @@ class State:
             due.append(heapq.heappop(self._timers)[1])
         return due
 
-    # --- what everybody uses ---
-
     def next_timer(self) -> float | None:
         return self._timers[0][0] if self._timers else None
 
     def take_changes(self) -> Changes:
         changes, self.changes = self.changes, Changes()
         return changes
-
-    def set_order(self, order: Order, now: float) -> None:
-        self.queue = Queue(order, list(self.queue), now)

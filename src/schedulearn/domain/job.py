@@ -1,7 +1,7 @@
 """What is known of a job, its attempts and their workers. The control loop changes it, the store keeps it."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
 from schedulearn.domain.outcome import Outcome
@@ -9,6 +9,13 @@ from schedulearn.domain.resources import Resources
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.states import JobState, StopReason
+
+
+class Spot(NamedTuple):
+    """Where one worker is."""
+
+    node: NodeName
+    devices: tuple[DeviceId, ...] = ()
 
 
 class Accrual(NamedTuple):
@@ -53,10 +60,17 @@ class Job:
     stop: StopReason | None = None  # why the present attempt is being stopped
     outcome: Outcome | None = None  # how the last attempt ended
     forget: bool = False  # delete it as soon as it has stopped
+    mark: Any = None  # the order stage's own note on it: plain JSON
+    spots: tuple[Spot, ...] = ()  # where its workers are, or will be as soon as others have left; not stored
     shape: Shape = field(init=False)  # derived from the spec
 
     def __post_init__(self) -> None:
         self.shape = Shape.of(self.spec)
+
+    @property
+    def workers(self) -> int:
+        """How many workers it has been promised; 0 while it waits."""
+        return len(self.spots)
 
     @property
     def attempt_id(self) -> AttemptId:
@@ -91,8 +105,7 @@ class Attempt:
         return [w for w in self.workers if w.ended_at is None]
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """What one worker holds on one node, from before it starts until its end is confirmed."""
 
     worker: WorkerId

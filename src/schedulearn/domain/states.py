@@ -83,3 +83,6 @@ class StopReason(StrEnum):
     MIGRATE = "migrate"  # queued again, somewhere else
     NODE_LOST = "node_lost"  # queued again
     TARGET = "target"  # its target is reached: succeeded
+
+
+PASSING = frozenset({StopReason.PREEMPT, StopReason.RESIZE, StopReason.MIGRATE, StopReason.NODE_LOST})  # it comes back

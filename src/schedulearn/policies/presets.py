@@ -14,8 +14,8 @@ from schedulearn.policies.stages import Policy
 class Preset:
     about: str  # for a person
     order: str
-    allocate: str
-    place: str
+    allocate: str = "rigid"
+    place: str = "pack"
 
 
 DEFAULT_PRESET = "fifo"
@@ -23,15 +23,31 @@ PRESETS: dict[str, Preset] = {
     "fifo": Preset(
         "First in, first out, each server filled before the next; smaller jobs may pass a job that does not fit.",
         order="fifo",
-        allocate="rigid",
-        place="pack",
     ),
     "round-robin": Preset(
         "First in, first out, spread over the servers in turn; smaller jobs may pass a job that does not fit.",
         order="fifo",
-        allocate="rigid",
         place="round-robin",
     ),
+    "srjf": Preset("The job with the shortest estimated duration first. Nobody is interrupted.", order="srjf"),
+    "srtf": Preset("The job with the least time left first; it takes the place of longer ones.", order="srtf"),
+    "srsf": Preset("The job with the least time left × GPUs first; it takes the place of others.", order="srsf"),
+    "edf": Preset("The job with the nearest deadline first, as long as it can still make it.", order="edf"),
+    "tiresias": Preset(
+        "Jobs that have had little service go first, so short ones get through without anybody knowing durations.",
+        order="las",
+    ),
+    "tiresias-gittins": Preset(
+        "Tiresias, with the chance to finish soon, learned from earlier jobs, deciding inside its queues.",
+        order="gittins",
+    ),
+    "gandiva": Preset("Jobs share the devices in turn, a quantum each, suspended in between.", order="time-slice"),
+    "elastic-fifo": Preset(
+        "First in, first out; everybody gets its least, the rest is shared out, and running jobs shrink for others.",
+        order="fifo",
+        allocate="elastic",
+    ),
+    "elastic-srjf": Preset("As elastic-fifo, with the shortest estimated job first.", order="srjf", allocate="elastic"),
 }
 
 

@@ -1,6 +1,6 @@
-"""The protocols of the stages, and what they are given. A stage reads no clock, file, socket or random source."""
+"""The stages of a policy, and what they are given. A stage reads no clock, file, socket or random source."""
 
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -8,55 +8,77 @@ from typing import Any, Protocol
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job
 from schedulearn.domain.shape import Shape
+from schedulearn.domain.speedup import SpeedUp
 
-Memory = MutableMapping[str, Any]  # a stage's own notes between decisions: plain JSON, kept in the store
-Key = tuple[float, ...]
+Memory = MutableMapping[str, Any]  # a policy's own notes between decisions: plain JSON, kept in the store
+Key = tuple[Any, ...]  # numbers, compared in turn; smaller goes first
+
+
+class Facts(Protocol):
+    """What is known, or guessed, of a job beyond what its user said."""
+
+    def remaining(self, job: Job, now: float) -> float:
+        """Seconds it still needs with the workers it wants; inf where nothing is known."""
+
+    def duration(self, job: Job) -> float:
+        """Seconds it needs in all with the workers it wants, as guessed when it was submitted."""
+
+    def speedup(self, job: Job) -> SpeedUp: ...
 
 
 class KeyChanges(Enum):
-    """When the key of a waiting job may change without an event of its own."""
+    """When the key of a waiting job may change without a call of the order's own hooks."""
 
     NEVER = "never"
-    ALWAYS = "always"  # the safe default: slow but right
+    ALWAYS = "always"  # slow but right
 
 
-class Order(Protocol):
-    """Who goes first?"""
+class Order:
+    """Who goes first? A subclass gives a key; the hooks are for orders that keep a mark on each job.
 
-    preemptive: bool  # may a waiting job take the place of a running one?
-    key_changes: KeyChanges
+    Priority is compared before the key, the serial number after it. A mark is the order's own note on a job
+    (`job.mark`, plain JSON); only hooks change it, so that looking at a queue never changes it.
+    """
 
-    def key(self, job: Job, now: float) -> Key:
-        """Smaller goes first. Priority is compared before it, the serial number after it."""
+    preemptive = False  # may a waiting job take the place of a running one?
+    suspends = False  # is such a job suspended where it is, instead of stopped?
+    key_changes = KeyChanges.NEVER
+    generation = 0  # goes up when the keys of all jobs have changed at once
+    keeps_marks = False  # whether the hooks below need to be called
 
+    def key(self, job: Job, now: float, facts: Facts) -> Key:
+        raise NotImplementedError
 
-class FreeNode(Protocol):
-    """What one node has left in this decision."""
+    def joined(self, job: Job, now: float, memory: Memory) -> None:
+        """The job has joined the queue, for the first time or again after a failure."""
 
-    @property
-    def name(self) -> NodeName: ...
+    def decided(
+        self, started: Sequence[Job], stopped: Sequence[Job], jobs: Mapping[JobId, Job], memory: Memory
+    ) -> None:
+        """A decision was made: these of all jobs have just got workers, and these have lost theirs."""
 
-    def room_for(self, shape: Shape) -> int:
-        """How many workers of this shape still fit."""
+    def expires(self, job: Job, now: float) -> float | None:
+        """When the mark of this job, running or waiting, changes by itself."""
+        return None
 
+    def expired(self, job: Job, now: float, memory: Memory) -> bool:
+        """That time may have come: look, and say whether the mark has changed."""
+        return False
 
-class Place(Protocol):
-    """On which machines?"""
-
-    def place(self, shape: Shape, workers: int, nodes: Sequence[FreeNode], memory: Memory) -> list[NodeName] | None:
-        """A node for each worker, or None if they do not fit."""
-
-
-class Refusal(Protocol):
-    """Why a job gets nothing now; `explain` turns it into a sentence."""
-
-    @property
-    def stage(self) -> str: ...
+    def finished(self, job: Job, now: float, memory: Memory) -> None:
+        """The job has ended; an order may learn from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoesNotFit:
     """There is not enough free, or not in the right places."""
+
+    stage: str = "allocate"
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlace:
+    """There is enough in all, but no way to place it."""
 
     stage: str = "place"
 
@@ -69,39 +91,92 @@ class HeldBehind:
     stage: str = "allocate"
 
 
-class Room(Protocol):
-    """What is free in this decision, and how to take it. Grants can be tried and undone."""
+Refusal = DoesNotFit | NoPlace | HeldBehind
 
-    def grant(self, job: Job, workers: int) -> bool:
-        """Place so many workers of the job; False, with nothing changed, if they do not fit."""
 
-    def reserve(self, job: Job, workers: int) -> None:
+class Contest(Protocol):
+    """The slots of one pool and who is after them.
+
+    A slot is a GPU, or a core in the pool of jobs that ask for no GPU. Running jobs that may not lose what they
+    have are no part of it. Whoever is part of it and is given nothing loses its workers.
+    """
+
+    now: float
+    facts: Facts
+
+    @property
+    def left(self) -> float:
+        """Slots that nobody was given yet."""
+
+    @property
+    def slots(self) -> float:
+        """All slots of this contest."""
+
+    @property
+    def waiting_count(self) -> int: ...
+
+    def running(self) -> list[Job]:
+        """The running jobs of this contest, in order."""
+
+    def in_order(self) -> Iterator[Job]:
+        """Running jobs and the heads of the waiting ones, in order: each waiting job that is given something
+        makes way for the next of its shape, one that is refused closes its shape."""
+
+    def waiting(self) -> Iterator[Job]:
+        """The same, without the running ones."""
+
+    def cost(self, job: Job) -> float:
+        """Slots that one worker takes."""
+
+    def give(self, job: Job, workers: int) -> bool:
+        """Give it so many workers in all; False, with nothing changed, if they do not fit."""
+
+    def refuse(self, job: Job, why: Refusal | None = None) -> None:
+        """A waiting job gets nothing, and neither does any other of its shape."""
+
+    def refuse_rest(self, behind: Job) -> None:
+        """Nobody after this job gets anything."""
+
+    def reserve(self, job: Job) -> None:
         """Keep the nodes where it will soonest fit free of any later grant in this decision."""
-
-    def refuse(self, job: Job, why: Refusal) -> None:
-        """Note why it, and every job of its shape, gets nothing."""
-
-
-class Walk(Protocol):
-    """The waiting jobs in order, seen through the heads of their shapes."""
-
-    def __iter__(self) -> "Walk": ...
-
-    def __next__(self) -> Job:
-        """The next job in order among the open shapes. After a job was refused, close its shape."""
-
-    def close(self, shape: Shape) -> None:
-        """Look at no further job of this shape in this decision."""
-
-    def rest(self) -> Iterable[Job]:
-        """The heads of all shapes that are still open."""
 
 
 class Allocate(Protocol):
     """How many workers each?"""
 
-    def allocate(self, walk: Walk, room: Room, now: float) -> float | None:
-        """Grant what is to be granted; return when to be asked again although nothing happened."""
+    elastic: bool  # does it change the number of workers of a running job?
+
+    def allocate(self, contest: Contest) -> float | None:
+        """Give what is to be given; return when to be asked again although nothing happened."""
+
+
+class FreeNode(Protocol):
+    """What one node has left in this decision."""
+
+    @property
+    def name(self) -> NodeName: ...
+
+    def room_for(self, shape: Shape) -> int:
+        """How many workers of this shape still fit."""
+
+
+class Nodes(Protocol):
+    """All nodes as a place stage sees them, in their own order."""
+
+    def __iter__(self) -> Iterator[FreeNode]: ...
+
+    def first_with_room(self, shape: Shape, workers: int) -> FreeNode | None:
+        """The first node on which all the workers fit."""
+
+    def by_room(self, shape: Shape) -> Iterator[tuple[int, FreeNode]]:
+        """Nodes with room, those with most room first."""
+
+
+class Place(Protocol):
+    """On which machines?"""
+
+    def place(self, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
+        """A node for each worker, or None if they do not fit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import math
 
-from schedulearn.policies.stages import DoesNotFit, Room, Walk
+from schedulearn.policies.stages import Contest
 
 
 class Rigid:
@@ -12,21 +12,22 @@ class Rigid:
     jobs behind it no longer take what is freed for it. One reservation at a time, as in EASY backfilling.
     """
 
+    elastic = False
+
     def __init__(self, starvation_guard: float = 3600.0) -> None:
         self.starvation_guard = starvation_guard
 
-    def allocate(self, walk: Walk, room: Room, now: float) -> float | None:
+    def allocate(self, contest: Contest) -> float | None:
         reserved = False
         wake = math.inf
-        for job in walk:
-            if room.grant(job, job.shape.workers.want):
+        for job in contest.in_order():
+            if contest.give(job, len(job.spots) or job.shape.workers.want):
                 continue
-            room.refuse(job, DoesNotFit())
-            walk.close(job.shape)
+            contest.refuse(job)
             starves_at = job.queued_at + self.starvation_guard
-            if starves_at > now:
+            if starves_at > contest.now:
                 wake = min(wake, starves_at)
             elif not reserved:
-                room.reserve(job, job.shape.workers.want)
+                contest.reserve(job)
                 reserved = True
         return wake if math.isfinite(wake) else None

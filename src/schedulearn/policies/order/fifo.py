@@ -1,14 +1,11 @@
 """First in, first out."""
 
 from schedulearn.domain.job import Job
-from schedulearn.policies.stages import Key, KeyChanges
+from schedulearn.policies.stages import Facts, Key, Order
 
 
-class Fifo:
+class Fifo(Order):
     """In the order of submission."""
 
-    preemptive = False
-    key_changes = KeyChanges.NEVER
-
-    def key(self, job: Job, now: float) -> Key:  # noqa: ARG002 - the protocol's
+    def key(self, job: Job, now: float, facts: Facts) -> Key:
         return ()  # the serial number, which ends every key, says it all

@@ -1,0 +1,273 @@
+"""One pool's slots and who is after them: what an allocate stage works on, and what follows from what it gave."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from schedulearn.control.ledger import Ledger, NodeLedger
+from schedulearn.control.queue import Queue, QueueWalk
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import Job, Spot
+from schedulearn.domain.shape import Shape
+from schedulearn.policies.stages import DoesNotFit, HeldBehind, Memory, NoPlace, Policy, Refusal
+
+_FORGIVEN = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A job is to have these spots: it starts, or changes its size."""
+
+    job: JobId
+    spots: tuple[Spot, ...]
+
+
+@dataclass(slots=True)
+class Decision:
+    """Only what changes, plus one refusal for each blocked shape."""
+
+    stops: list[JobId] = field(default_factory=list)  # lose all their workers
+    grants: list[Grant] = field(default_factory=list)
+    refusals: dict[Shape, tuple[JobId, Refusal]] = field(default_factory=dict)
+    wake_at: float | None = None  # when to decide again although nothing happened
+    memory: Memory = field(default_factory=dict)
+
+
+class Undo:
+    """What was tried on the ledger, to be undone at the end of a decision."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._log: list[tuple[bool, Shape, Spot]] = []
+        self._closed: list[NodeLedger] = []
+
+    def take(self, shape: Shape, spot: Spot) -> None:
+        self._ledger.take(shape, spot)
+        self._log.append((True, shape, spot))
+
+    def give_back(self, shape: Shape, spots: Iterable[Spot]) -> None:
+        for spot in spots:
+            self._ledger.give_back(shape, spot)
+            self._log.append((False, shape, spot))
+
+    def close(self, node: NodeLedger) -> None:
+        self._ledger.set_closed(node, True)
+        self._closed.append(node)
+
+    def mark(self) -> int:
+        return len(self._log)
+
+    def back_to(self, mark: int) -> None:
+        while len(self._log) > mark:
+            taken, shape, spot = self._log.pop()
+            (self._ledger.give_back if taken else self._ledger.take)(shape, spot)
+
+    def all(self) -> None:
+        for node in self._closed:
+            self._ledger.set_closed(node, False)
+        self.back_to(0)
+
+
+class PoolContest:
+    """Implements `policies.stages.Contest`."""
+
+    def __init__(
+        self,
+        pool: str,
+        policy: Policy,
+        queue: Queue,
+        ledger: Ledger,
+        holders: Mapping[JobId, Job],
+        now: float,
+        memory: Memory,
+        undo: Undo,
+        limits: dict[Shape, int],
+    ) -> None:
+        self.now, self.facts = now, queue.facts
+        self.memory = memory
+        self.refusals: dict[Shape, tuple[JobId, Refusal]] = {}
+        self._pool, self._policy, self._queue, self._ledger = pool, policy, queue, ledger
+        self._undo, self._limits = undo, dict(limits)
+        self._walk = QueueWalk(queue, pool)
+        self._holders = holders
+        self._held = sum([len(job.spots) * job.shape.slots for job in holders.values()])
+        self._free = ledger.free_slots(pool)
+        self._left = self._free + self._held
+        self._given: dict[JobId, int] = {}
+        self._changed: dict[JobId, tuple[Job, int]] = {}  # those that get another number of workers, in order
+        self._spots: dict[JobId, tuple[Spot, ...]] = {}  # of waiting jobs that were placed at once
+        self._kept_all = False  # there is room for everybody: nobody who runs is even looked at
+        self._reserved_for: JobId | None = None
+
+    # --- what a stage sees
+
+    @property
+    def left(self) -> float:
+        return self._left
+
+    @property
+    def slots(self) -> float:
+        return self._free + self._held
+
+    @property
+    def waiting_count(self) -> int:
+        return self._queue.count(self._pool)
+
+    def cost(self, job: Job) -> float:
+        return job.shape.slots
+
+    def running(self) -> list[Job]:
+        return [job for _, job in self._sorted_holders()]
+
+    def waiting(self) -> Iterator[Job]:
+        while self._walk.next_entry is not None:
+            yield self._walk.next_job()
+
+    def in_order(self) -> Iterator[Job]:
+        if self._queue.demand[self._pool] <= self._free + _FORGIVEN and not self._policy.allocate.elastic:
+            self._kept_all = True
+            self._left = self._free
+            yield from self.waiting()
+        elif self._policy.order.preemptive:
+            yield from self._merged()
+        else:
+            yield from self.running()
+            yield from self.waiting()
+
+    def give(self, job: Job, workers: int) -> bool:
+        cost = workers * job.shape.slots
+        if cost - self._given.get(job.id, 0) * job.shape.slots > self._left + _FORGIVEN:
+            return False
+        if not job.spots:
+            if self._limits.get(job.shape, 1) <= 0:
+                return False  # it would fit by count, but was found to have no place
+            if not self._holders and not self._place_now(job, workers):
+                return False
+            if job.shape in self._limits:
+                self._limits[job.shape] -= 1
+            if job.id not in self._given:
+                self._walk.take(job)
+            self._changed[job.id] = (job, workers)
+        elif workers != len(job.spots):
+            self._changed[job.id] = (job, workers)
+        else:
+            self._changed.pop(job.id, None)
+        self._left -= cost - self._given.get(job.id, 0) * job.shape.slots
+        self._given[job.id] = workers
+        return True
+
+    def refuse(self, job: Job, why: Refusal | None = None) -> None:
+        if job.spots:
+            return
+        if why is None:
+            why = NoPlace() if job.shape.workers.want * job.shape.slots <= self._left + _FORGIVEN else DoesNotFit()
+        if self._reserved_for is not None and isinstance(why, NoPlace):
+            why = HeldBehind(self._reserved_for)
+        self.refusals[job.shape] = (job.id, why)
+
+    def refuse_rest(self, behind: Job) -> None:
+        for job in self._walk.rest():
+            self.refusals[job.shape] = (job.id, HeldBehind(behind.id))
+
+    def reserve(self, job: Job) -> None:
+        missing = job.shape.workers.want
+        for node, possible in self._by_promise(job.shape):
+            if missing <= 0:
+                break
+            self._undo.close(node)
+            missing -= possible
+        self._left = min(self._left, self._ledger.free_slots(self._pool))
+        self._reserved_for = job.id
+
+    # --- what follows
+
+    def end(self) -> None:
+        self._walk.end()
+
+    def stopped(self) -> list[Job]:
+        """Those that lose all their workers."""
+        if self._kept_all:
+            return []
+        given = self._given
+        return [job for number, job in self._holders.items() if number not in given]
+
+    def changed(self) -> list[tuple[Job, int]]:
+        """Those that get another number of workers, in the order in which they were given."""
+        return list(self._changed.values())
+
+    def placed(self, job: Job) -> tuple[Spot, ...] | None:
+        return self._spots.get(job.id)
+
+    # --- helpers
+
+    def _merged(self) -> Iterator[Job]:
+        holders = self._sorted_holders()
+        walk = self._walk
+        for key, job in holders:
+            while walk.next_entry is not None and walk.next_entry[0] < key:
+                yield walk.next_job()
+            yield job
+        yield from self.waiting()
+
+    def _sorted_holders(self) -> list[tuple[tuple[object, ...], Job]]:
+        order, now, facts = self._policy.order, self.now, self.facts
+        keyed = [((-job.priority, *order.key(job, now, facts), job.id), job) for job in self._holders.values()]
+        keyed.sort(key=_first)
+        return keyed
+
+    def _place_now(self, job: Job, workers: int) -> bool:
+        """Nobody leaves in this contest: what is free now is all there is, so it can be placed at once."""
+        spots = place_workers(job, workers, self._policy, self._ledger, self._undo, self.memory)
+        if spots is None:
+            return False
+        self._spots[job.id] = spots
+        return True
+
+    def _by_promise(self, shape: Shape) -> list[tuple[NodeLedger, int]]:
+        """Nodes that could hold some of it when empty, those that have most free for it now first."""
+        able = [(node, NodeLedger(node.node).room_for(shape)) for node in self._ledger]
+        return sorted(((n, p) for n, p in able if p), key=lambda pair: -pair[0].part_free(shape))
+
+
+def _first(pair: tuple[tuple[object, ...], Job]) -> tuple[object, ...]:
+    return pair[0]
+
+
+def place_workers(
+    job: Job, workers: int, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory
+) -> tuple[Spot, ...] | None:
+    """Spots for so many workers in all, those it has among them where it has any; taken from the ledger."""
+    kept = _keep(job.spots, workers)
+    dropped = list(job.spots)
+    for spot in kept:
+        dropped.remove(spot)
+    undo.give_back(job.shape, dropped)
+    missing = workers - len(kept)
+    if not missing:
+        return tuple(kept)
+    new: list[Spot] = []
+    for node in dict.fromkeys(spot.node for spot in kept):  # grow where it already is
+        held = ledger.node(node)
+        room = held.room_for(job.shape) if held else 0
+        new += [_take_on(node, job.shape, ledger, undo) for _ in range(min(missing - len(new), room))]
+    if len(new) < missing:
+        names = policy.place.place(job.shape, missing - len(new), ledger, memory)
+        if names is None:
+            return None
+        new += [_take_on(name, job.shape, ledger, undo) for name in names]
+    return (*kept, *new)
+
+
+def _take_on(node: str, shape: Shape, ledger: Ledger, undo: Undo) -> Spot:
+    spot = ledger.spot_on(node, shape)  # type: ignore[arg-type]
+    undo.take(shape, spot)
+    return spot
+
+
+def _keep(spots: tuple[Spot, ...], workers: int) -> list[Spot]:
+    """Those to keep when a job shrinks: on the nodes where it has most workers."""
+    if len(spots) <= workers:
+        return list(spots)
+    counts: dict[str, int] = {}
+    for spot in spots:
+        counts[spot.node] = counts.get(spot.node, 0) + 1
+    return sorted(spots, key=lambda spot: -counts[spot.node])[:workers]

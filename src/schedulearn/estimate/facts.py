@@ -1,0 +1,19 @@
+"""What is assumed of a job that nothing is known of."""
+
+import math
+
+from schedulearn.domain.job import Job
+from schedulearn.domain.speedup import SpeedUp, assumed_speedup
+
+
+class AssumedFacts:
+    """No duration is known; every job scales as jobs usually do. Implements `policies.stages.Facts`."""
+
+    def remaining(self, job: Job, now: float) -> float:  # noqa: ARG002 - the protocol's
+        return math.inf
+
+    def duration(self, job: Job) -> float:  # noqa: ARG002
+        return math.inf
+
+    def speedup(self, job: Job) -> SpeedUp:
+        return assumed_speedup(job.shape.workers.max)

@@ -1,0 +1,64 @@
+"""Everybody gets the least, then the rest is shared out."""
+
+from schedulearn.domain.job import Job
+from schedulearn.policies.stages import Contest
+
+
+class Elastic:
+    """Give min by the order, past what does not fit; then hand the rest out one worker at a time, round the order."""
+
+    elastic = True
+
+    def allocate(self, contest: Contest) -> float | None:
+        given: list[Job] = []
+        for job in contest.in_order():
+            if contest.give(job, job.shape.workers.min):
+                given.append(job)
+            else:
+                contest.refuse(job)
+        for job, workers in share_out(given, contest):
+            contest.give(job, workers)
+        return None
+
+
+def share_out(jobs: list[Job], contest: Contest) -> list[tuple[Job, int]]:
+    """How many workers each of these, all at min now, has after the rest was handed out round by round."""
+    sizes = {contest.cost(job) for job in jobs}
+    if len(sizes) != 1:
+        return _by_rounds(jobs, contest)
+    # All workers cost the same: count how many still take part in each round instead of walking it.
+    left = int(contest.left / sizes.pop() + 1e-9)
+    headroom = sorted(job.shape.workers.max - job.shape.workers.min for job in jobs)
+    taking_part, level = len(headroom), 0
+    for i, room in enumerate(headroom):
+        taking_part = len(headroom) - i
+        rounds = min(room - level, left // taking_part)
+        level += rounds
+        left -= rounds * taking_part
+        if level < room:
+            break
+    else:
+        left = 0
+    result = []
+    for job in jobs:
+        room = job.shape.workers.max - job.shape.workers.min
+        extra = min(room, level)
+        if room > level and left > 0:
+            extra, left = extra + 1, left - 1
+        result.append((job, job.shape.workers.min + extra))
+    return result
+
+
+def _by_rounds(jobs: list[Job], contest: Contest) -> list[tuple[Job, int]]:
+    result = {job.id: job.shape.workers.min for job in jobs}
+    left, active = contest.left, list(jobs)
+    while active:
+        still = []
+        for job in active:
+            cost = contest.cost(job)
+            if result[job.id] < job.shape.workers.max and cost <= left + 1e-9:
+                result[job.id] += 1
+                left -= cost
+                still.append(job)
+        active = still
+    return [(job, result[job.id]) for job in jobs]

@@ -1,0 +1,13 @@
+"""Shortest remaining time first."""
+
+from schedulearn.domain.job import Job
+from schedulearn.policies.stages import Facts, Key, Order
+
+
+class Srtf(Order):
+    """By the time a job still needs; a shorter one takes the place of a longer one."""
+
+    preemptive = True
+
+    def key(self, job: Job, now: float, facts: Facts) -> Key:
+        return (facts.remaining(job, now),)
