@@ -41,7 +41,8 @@ class Las(Order):
     def decided(
         self, started: Sequence[Job], stopped: Sequence[Job], jobs: Mapping[JobId, Job], memory: Memory
     ) -> None:
-        for job in sorted(stopped, key=lambda job: job.mark[:3], reverse=True):
+        # One that was demoted at this very moment is at the tail of its list already, and stays there.
+        for job in sorted((j for j in stopped if j.mark[1] == 0), key=lambda job: job.mark[:3], reverse=True):
             job.mark = [job.mark[0], *_head(memory), *job.mark[3:]]
         still_running = [jobs[i] for i in memory.pop(_DEMOTED, ()) if i in jobs and jobs[i].spots]
         for job in (*still_running, *started):

@@ -1,0 +1,218 @@
+"""The simulator: an event heap that drives the control loop of the live service in virtual time."""
+
+import heapq
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from schedulearn.control.apply import apply
+from schedulearn.control.cycle import plan
+from schedulearn.control.state import State
+from schedulearn.domain.commands import StartAttempt, StopWorker
+from schedulearn.domain.events import NodeLost, NodeSeen, Submitted, Tick, WorkerExited, WorkerStarted
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import Job
+from schedulearn.domain.node import Node
+from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.domain.resources import GPUS
+from schedulearn.policies.stages import Facts, Policy
+from schedulearn.sim.metrics import Recorder, Result
+from schedulearn.sim.model import JobModel, OracleFacts, SpecMaker, make_job
+from schedulearn.traces.types import TraceJob, Workload
+
+_DONE = Outcome(Ending.EXITED, exit_code=0)
+_STOPPED = Outcome(Ending.SIGNALLED, signal=15)
+_LOST = Outcome(Ending.LOST)
+_NEVER = math.inf
+_TELL_EVERY = 500  # completed jobs between two words on the progress
+
+
+@dataclass(frozen=True, slots=True)
+class SimOptions:
+    """What a simulation assumes of the world."""
+
+    restart_cost: float = 0.0  # seconds in which a restarted job makes no progress
+    checkpoint_every: float = 0.0  # seconds of work between two checkpoints; 0: it saves when it is told to stop
+    locality_penalty: float = 0.0  # part of its speed that a job loses when its workers are on several nodes
+    node_mtbf: float = 0.0  # mean seconds between two failures of a node; 0: none
+    node_repair: float = 3600.0  # seconds until it is back
+    seed: int = 0
+    timeline: bool = False  # keep who ran where and when
+
+
+@dataclass(slots=True)
+class _Agenda:
+    """What is to come, besides the control loop's own timers."""
+
+    arrivals: Sequence[tuple[float, int]]  # (time, serial), in order
+    next_arrival: int = 0
+    ends: list[tuple[float, JobId, int]] = field(default_factory=list)  # (time, job, version of its model)
+    nodes: list[tuple[float, int, bool]] = field(default_factory=list)  # (time, node, is it back?)
+
+
+class Simulation:
+    """One run of one workload under one policy. The same seed gives the same run."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        nodes: Sequence[Node],
+        policy: Policy,
+        options: SimOptions | None = None,
+        make_facts: Callable[[dict[JobId, JobModel]], Facts] = OracleFacts,
+    ) -> None:
+        self.options = options or SimOptions()
+        self.policy, self.workload, self.nodes = policy, workload, list(nodes)
+        self.models: dict[JobId, JobModel] = {}
+        self.facts = make_facts(self.models)
+        self.state = State(policy.order, self.facts, nodes, history=False)
+        self.recorder = Recorder(workload, nodes, self.options.timeline)
+        self._specs = SpecMaker(elastic=policy.allocate.elastic)
+        self._random = random.Random(self.options.seed)
+        self._slots = int(sum(node.capacity[GPUS] for node in nodes))
+        self._agenda = _Agenda(sorted((job.arrival, serial) for serial, job in enumerate(workload.jobs)))
+        if self.options.node_mtbf > 0 and workload.jobs:
+            for index in range(len(self.nodes)):
+                self._plan_failure(index, self._agenda.arrivals[0][0])
+
+    def run(self, progress: Callable[[int], None] | None = None) -> Result:
+        """Until every job that can run has ended. `progress` is told how many have."""
+        told = 0
+        while (now := self._next_time()) < _NEVER:
+            self.step(now)
+            if progress and self.recorder.completed - told >= _TELL_EVERY:
+                told = self.recorder.completed
+                progress(told)
+        return self.recorder.result(self.policy, waiting=len(self.state.queue))
+
+    def step(self, now: float) -> None:
+        """All events of one instant, then one decision, and what it brings about at once."""
+        self._ends(now)
+        self._node_events(now)
+        self._arrivals(now)
+        apply(self.state, Tick(now))
+        if plan(self.state, self.policy, now) is not None:
+            self.recorder.decided()
+        # What we stop ends at once, which lets those start that were promised its place.
+        while self._carry_out(now):
+            plan(self.state, self.policy, now)
+        self.recorder.note(now, len(self.state.queue), self.state.ledger.free_slots(GPUS))
+
+    # --- time
+
+    def _next_time(self) -> float:
+        agenda, state = self._agenda, self.state
+        while agenda.ends and self._is_stale(agenda.ends[0]):
+            heapq.heappop(agenda.ends)
+        coming = _NEVER
+        if agenda.next_arrival < len(agenda.arrivals):
+            coming = agenda.arrivals[agenda.next_arrival][0]
+        if agenda.ends and agenda.ends[0][0] < coming:
+            coming = agenda.ends[0][0]
+        if coming == _NEVER and not state.queue:
+            return _NEVER  # all is done; machines may go on failing without us
+        for time in (agenda.nodes[0][0] if agenda.nodes else None, state.next_timer(), state.wake_at):
+            if time is not None and time < coming:
+                coming = time
+        return coming
+
+    def _is_stale(self, end: tuple[float, JobId, int]) -> bool:
+        model = self.models.get(end[1])
+        return model is None or model.version != end[2]
+
+    # --- what happens
+
+    def _arrivals(self, now: float) -> None:
+        agenda, jobs = self._agenda, self.workload.jobs
+        while agenda.next_arrival < len(agenda.arrivals) and agenda.arrivals[agenda.next_arrival][0] <= now:
+            serial = agenda.arrivals[agenda.next_arrival][1]
+            agenda.next_arrival += 1
+            self._submit(serial + 1, jobs[serial], now)
+
+    def _submit(self, number: int, trace: TraceJob, now: float) -> None:
+        job = make_job(number, trace, self._specs.spec(trace))
+        if job.shape.workers.min * job.shape.slots > self._slots:
+            self.recorder.impossible(number)
+            return
+        self.models[job.id] = JobModel(job, trace)
+        apply(self.state, Submitted(now, job))
+
+    def _ends(self, now: float) -> None:
+        ends = self._agenda.ends
+        while ends and ends[0][0] <= now:
+            end = heapq.heappop(ends)
+            if not self._is_stale(end):
+                self._end(self.models[end[1]], now)
+
+    def _end(self, model: JobModel, now: float) -> None:
+        job, attempt = model.job, self.state.attempts[model.job.id]
+        self.recorder.stopped(job, attempt, now)
+        self.recorder.ended(job, model, now)
+        for worker in attempt.workers:
+            apply(self.state, WorkerExited(now, worker.id, _DONE))
+        del self.models[job.id]
+
+    # --- what the control loop wants
+
+    def _carry_out(self, now: float) -> bool:
+        """Do what it said; True if that may let others start."""
+        if not self.state.changes:
+            return False
+        stopped: set[JobId] = set()
+        for command in self.state.take_changes().commands:
+            if isinstance(command, StartAttempt):
+                self._start(self.state.jobs[command.attempt.job], now)
+            elif isinstance(command, StopWorker) and command.worker.job not in stopped:
+                stopped.add(command.worker.job)
+                self._stop(self.state.jobs[command.worker.job], now, _STOPPED)
+        return bool(stopped)
+
+    def _start(self, job: Job, now: float) -> None:
+        for worker in self.state.attempts[job.id].workers:
+            apply(self.state, WorkerStarted(now, worker.id))
+        model = self.models[job.id]
+        begins = now + self.options.restart_cost if job.attempt > 1 else now
+        end = model.run(begins, self._rate(model))
+        heapq.heappush(self._agenda.ends, (end, job.id, model.version))
+        self.recorder.started(job, now)
+
+    def _rate(self, model: JobModel) -> float:
+        job, want = model.job, model.trace.gpus
+        rate = 1.0 if job.workers == want else model.speedup(job.workers) / model.speedup(want)
+        if self.options.locality_penalty and len({spot.node for spot in job.spots}) > 1:
+            rate *= 1 - self.options.locality_penalty
+        return rate
+
+    def _stop(self, job: Job, now: float, outcome: Outcome) -> None:
+        attempt = self.state.attempts[job.id]
+        self.models[job.id].stop(now, self.options.checkpoint_every)
+        self.recorder.stopped(job, attempt, now)
+        for worker in attempt.running:
+            apply(self.state, WorkerExited(now, worker.id, outcome))
+
+    # --- machines that fail
+
+    def _plan_failure(self, index: int, now: float) -> None:
+        at = now + self._random.expovariate(1 / self.options.node_mtbf)
+        heapq.heappush(self._agenda.nodes, (at, index, False))
+
+    def _node_events(self, now: float) -> None:
+        while self._agenda.nodes and self._agenda.nodes[0][0] <= now:
+            _, index, is_back = heapq.heappop(self._agenda.nodes)
+            if is_back:
+                apply(self.state, NodeSeen(now, self.nodes[index]))
+                self._plan_failure(index, now)
+            else:
+                self._fail(index, now)
+
+    def _fail(self, index: int, now: float) -> None:
+        name = self.nodes[index].name
+        apply(self.state, NodeLost(now, name, "the machine failed"))
+        self.recorder.node_failed()
+        heapq.heappush(self._agenda.nodes, (now + self.options.node_repair, index, True))
+        hit = [
+            attempt.id.job for attempt in self.state.attempts.values() if any(w.node == name for w in attempt.workers)
+        ]
+        for number in hit:
+            self._stop(self.state.jobs[number], now, _LOST)

@@ -1,0 +1,92 @@
+"""A simulated job: how much work is left, and how fast it goes."""
+
+import math
+
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import Job
+from schedulearn.domain.spec import JobSpec, WorkerResources, Workers
+from schedulearn.domain.speedup import SpeedUp, assumed_speedup
+from schedulearn.traces.types import TraceJob
+
+_GPU = WorkerResources(gpus=1, cpus_min=0.0, cpus_max=0.0)
+
+
+class JobModel:
+    """Work is counted in seconds of running with the number of workers that the job wants."""
+
+    __slots__ = ("_left", "_rate", "_since", "job", "lost", "saved", "speedup", "trace", "version")
+
+    def __init__(self, job: Job, trace: TraceJob) -> None:
+        self.job, self.trace = job, trace
+        self.speedup = trace.speedup or assumed_speedup(job.shape.workers.max)
+        self.version = 0  # tells an end that was planned before a change from the present one
+        self.saved = trace.duration  # work left at the last checkpoint
+        self.lost = 0.0  # work that had to be done again
+        self._left, self._since, self._rate = trace.duration, 0.0, 0.0
+
+    def left(self, now: float) -> float:
+        """Work left. While a restart is under way (`now` is before its end) nothing of it gets done."""
+        if self._rate and now > self._since:
+            return max(0.0, self._left - self._rate * (now - self._since))
+        return self._left
+
+    def run(self, now: float, rate: float) -> float:
+        """It runs at this rate from `now` on; returns when it will end."""
+        self._left, self._since, self._rate = self.left(now), now, rate
+        self.version += 1
+        return now + self._left / rate if rate > 0 else math.inf
+
+    def stop(self, now: float, checkpoint_every: float) -> None:
+        """It stops. What it did since its last checkpoint is lost; 0: it saves when it is told to stop."""
+        left = self.left(now)
+        if checkpoint_every > 0:
+            done = self.saved - left
+            kept = self.saved - math.floor(done / checkpoint_every + 1e-9) * checkpoint_every
+            self.lost += kept - left
+            left = kept
+        self.saved = self._left = left
+        self._since, self._rate = now, 0.0
+        self.version += 1
+
+
+class SpecMaker:
+    """Specs of trace jobs: made once for each size, shared by all jobs of that size."""
+
+    def __init__(self, *, elastic: bool) -> None:
+        self._elastic = elastic
+        self._made: dict[tuple[int, tuple[int, int] | None], JobSpec] = {}
+
+    def spec(self, trace: TraceJob) -> JobSpec:
+        key = (trace.gpus, trace.workers)
+        if key not in self._made:
+            self._made[key] = JobSpec("trace", (), workers=self._workers(trace), resources=_GPU)
+        return self._made[key]
+
+    def _workers(self, trace: TraceJob) -> Workers:
+        """Traces without ranges: rigid policies use what was asked for; elastic ones 1 to twice as many."""
+        want = trace.gpus
+        if not self._elastic:
+            return Workers(want, want, want)
+        least, most = trace.workers or (1, 2 * want)
+        return Workers(least, min(max(want, least), most), most)
+
+
+def make_job(number: int, trace: TraceJob, spec: JobSpec) -> Job:
+    at = trace.arrival
+    return Job(JobId(number), spec, trace.user, submitted_at=at, deadline=trace.deadline, queued_at=at)
+
+
+class OracleFacts:
+    """True durations. Implements `policies.stages.Facts`."""
+
+    def __init__(self, models: dict[JobId, JobModel]) -> None:
+        self._models = models
+
+    def remaining(self, job: Job, now: float) -> float:
+        return self._models[job.id].left(now)
+
+    def duration(self, job: Job) -> float:
+        return self._models[job.id].trace.duration
+
+    def speedup(self, job: Job) -> SpeedUp:
+        return self._models[job.id].speedup
