@@ -61,6 +61,8 @@ class TryRoom:
         names = self._place.place(job.shape, workers, self._nodes, self.memory)
         if names is None:
             return False
+        for name in names:
+            self._node(name)  # BadPlan before anything is taken
         self.grants.append(Grant(job.id, tuple(self._take(job.shape, name) for name in names)))
         self._shapes.append(job.shape)
         return True

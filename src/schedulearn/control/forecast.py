@@ -22,7 +22,7 @@ def forecast_start(
 ) -> Estimate | None:
     """Seconds until the job starts, or None where too little is known."""
     ledger = Ledger([n.node for n in state.ledger.nodes], state.ledger.leases.values())
-    queue = Queue(policy.order, list(state.queue), now)
+    queue = state.queue.copy()
     ends: list[tuple[float, float, JobId]] = []  # (expected end, doubt, job)
 
     def ends_after(start: float, other: Job) -> bool:

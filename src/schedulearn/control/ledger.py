@@ -42,7 +42,7 @@ class NodeLedger:
             return 0.0
         part = 1e9
         for name, amount in shape.per_worker.items():
-            free = len(self._matching(shape)) if name == GPUS else self._free.get(name, 0.0)
+            free = self._free_gpus(shape) if name == GPUS else self._free.get(name, 0.0)
             if name == CPUS and not shape.gpus:
                 # Otherwise jobs that ask for no GPU would strand the free GPUs without a core to feed them.
                 free -= self.node.cpus_per_gpu * len(self._free_devices)
@@ -68,6 +68,9 @@ class NodeLedger:
 
     def has_free(self, devices: Sequence[DeviceId]) -> bool:
         return all(device in self._free_devices for device in devices)
+
+    def _free_gpus(self, shape: Shape) -> int:
+        return len(self._matching(shape)) if shape.gpu_type else len(self._free_devices)
 
     def _matching(self, shape: Shape) -> list[Device]:
         if not shape.gpus:

@@ -45,6 +45,13 @@ class Queue:
         self._jobs.pop(job, None)
         self._entries.pop(job, None)
 
+    def copy(self) -> "Queue":
+        """The same jobs with the same keys, to change at will."""
+        twin = Queue(self.order)
+        twin._jobs, twin._entries, twin._added = self._jobs.copy(), self._entries.copy(), self._added
+        twin._heaps = {shape: heap.copy() for shape, heap in self._heaps.items()}
+        return twin
+
     def walk(self, now: float) -> "QueueWalk":
         if self.order.key_changes is KeyChanges.ALWAYS:
             self._rekey(now)

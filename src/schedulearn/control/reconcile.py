@@ -6,6 +6,7 @@ from schedulearn.domain.commands import StartAttempt
 from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.ids import AttemptId, WorkerId
 from schedulearn.domain.job import Attempt, Job, Lease, Worker
+from schedulearn.domain.node import NodeState
 from schedulearn.domain.states import JobState, Trigger
 
 
@@ -20,6 +21,12 @@ def check(state: State, decision: Decision) -> None:
         workers = job.shape.workers
         if not workers.min <= len(grant.spots) <= workers.max:
             raise BadPlan(f"job {grant.job} got {len(grant.spots)} workers, allowed are {workers.min}..{workers.max}")
+        for name, devices in grant.spots:
+            node = state.ledger.node(name)
+            if node is None or node.node.state is not NodeState.UP:
+                raise BadPlan(f"job {grant.job} cannot start on {name}: it takes no jobs")
+            if len(devices) != job.shape.gpus:
+                raise BadPlan(f"job {grant.job} got {len(devices)} devices on {name}, it needs {job.shape.gpus}")
 
 
 def reconcile(state: State, decision: Decision, now: float) -> None:
