@@ -57,7 +57,9 @@ class Figures:
         for figure in self.figures:
             aim = "" if figure.aim is None else f"≤ {figure.aim:g} {figure.unit}".strip()
             style = {None: "", True: "green", False: "red"}[figure.met]
-            table.add_row(figure.name, f"[{style}]{_rounded(figure)}[/]" if style else _rounded(figure), aim, figure.against)
+            table.add_row(
+                figure.name, f"[{style}]{_rounded(figure)}[/]" if style else _rounded(figure), aim, figure.against
+            )
         console.print(table)
         for text in self.notes:
             console.print(f"  {text}", style="dim", markup=False, highlight=False)

@@ -1,12 +1,20 @@
 """10,000 queued jobs: a scheduling cycle, `ls`, `explain`, and starting again, beside 100 queued jobs."""
 
+import time
 from collections.abc import Callable
+from pathlib import Path
+from subprocess import run
 
 from bench.figures import Figures, median, timed
-from bench.world import Statements, World, world
+from bench.service import Service, command, environment, folder
+from bench.world import Statements, World, fill, world
+from schedulearn.cli.top import gather
 from schedulearn.control.restore import restore
+from schedulearn.domain.ids import NodeName
+from schedulearn.domain.node import Node, NodeState
 from schedulearn.policies.presets import build_policy
 from schedulearn.service.explainer import Explainer
+from schedulearn.store import Cycle, open_store
 
 MANY, FEW = 10_000, 100
 _ROUNDS = 200
@@ -23,12 +31,51 @@ def measure() -> Figures:
         else:
             ratio = f"{median(seconds) / median(few[name]):.1f} × as {than}"
             figures.add(name, median(seconds) * 1e3, "ms", against=ratio)
+    _through_the_service(figures)
     return figures
+
+
+def _through_the_service(figures: Figures) -> None:
+    """As a person sees it: the service's own process, with a node that takes no jobs."""
+    waits = {}
+    for queued in (FEW, MANY):
+        with folder() as root:
+            data = root / "data"
+            _prepare(data, queued)
+            service = Service(data)
+            try:
+                waits[queued] = {"start to healthy": [service.seconds], **_asked(service, queued)}
+            finally:
+                service.stop()
+    for name, seconds in waits[MANY].items():
+        ratio = f"{median(seconds) / median(waits[FEW][name]):.1f} × as with {FEW} queued"
+        figures.add(f"service: {name}", median(seconds) * 1e3, "ms", against=ratio)
+
+
+def _prepare(data: Path, queued: int) -> None:
+    data.mkdir()
+    with open_store(data / "schedulearn.db") as store:
+        fence = store.take_role("scheduler", "bench", time.time(), 1.0, steal=True)
+        store.save_cycle(Cycle(fence, nodes=[Node(NodeName("local"), state=NodeState.DRAINING)]))
+        fill(store, fence, queued, time.time())
+
+
+def _asked(service: Service, queued: int) -> Samples:
+    env = environment(service.data)
+    with service.client() as client:
+        return {
+            "GET /jobs, 100 of them": [timed(lambda: client.jobs(limit=100)) for _ in range(20)],
+            "GET /jobs, the last 100": [timed(lambda: client.jobs(limit=100, offset=queued - 100)) for _ in range(20)],
+            "explain the last job": [timed(lambda: client.explain(queued)) for _ in range(5)],
+            "all that one frame of `top` asks for": [timed(lambda: gather(client)) for _ in range(5)],
+            "`schedulearn ls`": [timed(lambda: run(command("ls"), env=env, capture_output=True)) for _ in range(5)],
+        }
 
 
 def _samples(queued: int, figures: Figures) -> Samples:
     with world(queued) as there:
-        return {**_cycles(there, figures if queued == MANY else None), **_reading(there)}
+        # Reading comes first: the jobs that the cycles end have run for no time, so they tell nothing about others.
+        return {**_reading(there), **_cycles(there, figures if queued == MANY else None)}
 
 
 def _cycles(there: World, figures: Figures | None) -> Samples:

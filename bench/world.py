@@ -61,7 +61,7 @@ class World:
         lease.take(shared_database=False)
         progress = ProgressWatcher(store, lambda worker: data.jobs / str(worker), self.clock)
         self.scheduler = Scheduler(store, self.executor, self.clock, lease, Launcher(store, data), progress)
-        self._fill(lease.fence, queued)
+        fill(store, lease.fence, queued, self.clock.now())
         self.scheduler.recover()
         self.scheduler.cycle()  # sees the node, starts the first jobs
 
@@ -77,18 +77,20 @@ class World:
         self.scheduler.cycle()
         self.scheduler.post(ev.WorkerExited(now, worker, Outcome(Ending.EXITED, exit_code=0)))
 
-    def _fill(self, fence: int, queued: int) -> None:
-        """As many jobs as are asked for, written at once, and a few finished ones to learn durations from."""
-        now = self.clock.now()
-        waiting = [_job(n, now) for n in range(1, queued + 1)]
-        done = [_finished(_job(queued + n, now)) for n in range(1, 21)]
-        said = [HistoryEvent(now, "submitted", "submitted", job.id, state=job.state) for job in waiting]
-        self.store.save_cycle(Cycle(fence, jobs=[*waiting, *done], events=said))
+
+def fill(store: Store, fence: int, queued: int, now: float) -> None:
+    """As many jobs as are asked for, written at once, and a few finished ones to learn durations from."""
+    waiting = [_job(n, now) for n in range(1, queued + 1)]
+    done = [_finished(_job(queued + n, now)) for n in range(1, 21)]
+    said = [HistoryEvent(now, "submitted", "submitted", job.id, state=job.state) for job in waiting]
+    store.save_cycle(Cycle(fence, jobs=[*waiting, *done], events=said))
 
 
 def spec(number: int) -> JobSpec:
     cores = 0.5 + number % _SHAPES / _SHAPES
-    return JobSpec("train", "true", env={"SEED": str(number)}, resources=WorkerResources(cpus_min=cores, cpus_max=cores))
+    return JobSpec(
+        "train", "true", env={"SEED": str(number)}, resources=WorkerResources(cpus_min=cores, cpus_max=cores)
+    )
 
 
 def _job(number: int, now: float) -> Job:

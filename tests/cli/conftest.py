@@ -122,9 +122,7 @@ class Service:
                 "job": number, "state": job["state"], "text": "It needs 2 GPUs on one node; the most free is 1.",
                 "position": 1, "estimate": {"start_seconds": 2400.0, "low": 1800.0, "high": 3600.0}, "stage": "place",
             },
-            "events": lambda: {
-                "events": [event("submitted", "queued", "submitted by ann"), event("started", "running", "")]
-            },
+            "events": lambda: {"events": STORY[int(request.query.get("after", ["0"])[0]) :]},
             "attempts": lambda: {"attempts": [attempt(job)]},
             "metrics": lambda: {"series": [{
                 "name": "loss", "count": 3, "last": 0.3125, "min": 0.3, "max": 3.0,
@@ -192,10 +190,13 @@ class Service:
         return 204, b""
 
 
-def event(kind: str, state: str, cause: str) -> dict[str, Any]:
+def event(serial: int, kind: str, state: str, cause: str) -> dict[str, Any]:
     at = "2026-03-01T10:00:00Z"
-    return {"serial": 1, "at": at, "kind": kind, "cause": cause, "job": 17, "attempt": 1, "node": "local",
+    return {"serial": serial, "at": at, "kind": kind, "cause": cause, "job": 17, "attempt": 1, "node": "local",
             "state": state, "data": {}}  # fmt: skip
+
+
+STORY = [event(1, "submitted", "queued", "submitted by ann"), event(2, "started", "running", "all workers run")]
 
 
 def attempt(job: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ def jobs(service, new_job):
 
 def test_describe_tells_the_story(cli, jobs):
     out = cli("describe", 19).out
-    for text in ("failed", "exit code 7", "python train.py", "submitted by ann", "19.1.0", "now 0.3125", "█▂▁"):
+    for text in ("failed", "exit code 7", "python train.py", "submitted by ann", "19.1.0", "now 0.3125", "█▃▁"):
         assert text in out
     assert "schedulearn logs 19" in out
 

@@ -1,11 +1,9 @@
 """Why a job waits, in words."""
 
-from typing import Any
-
 from schedulearn.control.explain import Explanation, explain
 from schedulearn.domain import events as ev
 from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.estimate.remaining import Estimate, remaining_by_history, remaining_by_steps
+from schedulearn.estimate.remaining import Estimate
 from support.builders import BROKEN, World, job, node
 
 
@@ -75,18 +73,3 @@ def test_every_state_has_a_sentence() -> None:
     assert why(w, 1).text == "It has run for 1 min 15 s."
     w.cycle(ev.CancelAsked(w.now, JobId(1), "ann"))
     assert why(w, 1).text == "It is being stopped: cancelled by ann."
-
-
-def test_remaining_by_steps_narrows_as_it_gets_on() -> None:
-    early: Any = remaining_by_steps(ran=10, step=10, steps=100)
-    late: Any = remaining_by_steps(ran=90, step=90, steps=100)
-    assert (early.expected, late.expected) == (90, 10)
-    assert (early.high - early.low) / early.expected > (late.high - late.low) / late.expected
-    assert remaining_by_steps(ran=10, step=0, steps=100) is None
-
-
-def test_remaining_by_history_looks_only_at_those_that_ran_longer() -> None:
-    assert remaining_by_history(0, [10, 20, 30, 40, 50]) == Estimate(10, 30, 50)
-    assert remaining_by_history(35, [10, 20, 30, 40, 50]) == Estimate(5, 10, 15)
-    assert remaining_by_history(60, [10, 20, 30]) is None, "it has outrun them all"
-    assert remaining_by_history(0, [10, 20]) is None, "two jobs tell nothing"

@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from schedulearn.domain.outcome import Ending
+from schedulearn.executors.process.claim import read_claim
+from schedulearn.executors.process.prepare import Limits, make_worker_folder, prepare
+from schedulearn.executors.process.procfs import start_time
+from schedulearn.executors.process.spawn import spawn
 
 # Double fork with a new session: the classic way out of a process group.
 FORK_AWAY = """
@@ -24,12 +28,16 @@ if os.fork() == 0:
 while not os.path.exists('daemon'):
     time.sleep(0.01)
 """
+# A new orphan every 20 ms, each gone after half a second: never more than about 25, and an end even if nobody kills it.
 KEEP_FORKING = """
 import os, time
-while True:
-    if os.fork() == 0 and os.fork() == 0:
-        time.sleep(0.05)
+for _ in range(500):
+    child = os.fork()
+    if child == 0:
+        if os.fork() == 0:
+            time.sleep(0.5)
         os._exit(0)
+    os.waitpid(child, 0)
     time.sleep(0.02)
 """
 
@@ -80,6 +88,14 @@ def test_the_record_of_a_stop_says_so(bench: Any) -> None:
     executor.stop(launch.worker, launch.node, 100)
     bench.ended(launch)
     assert json.loads(bench.paths(launch).exit.read_text())["stopped"] is True
+
+
+def test_no_zombie_is_left(bench: Any) -> None:
+    launch = bench.launch("true")
+    bench.run(launch)
+    claim = read_claim(bench.paths(launch).claim)
+    assert claim is not None
+    assert start_time(claim.pid) is None
 
 
 def test_a_daemon_dies_with_the_main_process(bench: Any) -> None:
@@ -164,9 +180,6 @@ def test_two_executors_start_the_same_worker_at_once(bench: Any) -> None:
 
 def test_two_shims_of_the_same_worker(bench: Any) -> None:
     """Even without the starter's lock the claim lets only one through."""
-    from schedulearn.executors.process.prepare import Limits, make_worker_folder, prepare
-    from schedulearn.executors.process.spawn import spawn
-
     launch = bench.launch("echo ran >> ran; sleep 0.2")
     paths = bench.paths(launch)
     make_worker_folder(paths)

@@ -1,8 +1,11 @@
 """What jobs print: kept byte for byte, under a cap, also when there is far too much of it or no room at all."""
 
+import array
+import fcntl
 import os
 import subprocess
 import tempfile
+import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.executors.process import logs
+from schedulearn.executors.process.claim import read_claim
 from schedulearn.executors.process.logwriter import LogWriter
 from schedulearn.executors.process.prepare import Limits, make_worker_folder, prepare
 from schedulearn.executors.process.spawn import spawn
@@ -119,12 +123,9 @@ def test_a_full_disk_loses_output_but_not_the_job(bench: Any, tiny_disk: Any) ->
 
 def _pipe_is_read(bench: Any, launch: Any) -> bool:
     """The shim has taken all that was printed: nothing waits in the worker's pipe."""
-    import array
-    import fcntl
-    import termios
-
-    (pid,) = [p for p in bench.strays() if b"sleep" not in Path(f"/proc/{p}/comm").read_bytes()]
-    handle = os.open(f"/proc/{pid}/fd/1", os.O_RDONLY | os.O_NONBLOCK)
+    claim = read_claim(bench.paths(launch).claim)
+    assert claim is not None
+    handle = os.open(f"/proc/{claim.child_pid}/fd/1", os.O_RDONLY | os.O_NONBLOCK)
     try:
         waiting = array.array("i", [0])
         fcntl.ioctl(handle, termios.FIONREAD, waiting)

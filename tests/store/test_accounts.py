@@ -68,9 +68,6 @@ def test_tokens_of_attempts(store):
     assert store.token_by_hash("aa") == TokenRow(id, "ann", "attempt", AT, ATTEMPT)
     assert store.tokens("ann") == []
 
-    store.revoke_attempt_tokens(ATTEMPT)
-    store.revoke_attempt_tokens(ATTEMPT)
-    assert store.token_by_hash("aa") is None
     assert store.token_by_hash("bb").attempt == other
 
 

@@ -70,6 +70,39 @@ def test_only_the_newest_attempt_is_loaded_but_all_are_listed(make):
     assert make.store.job(job.id).attempts == 2
 
 
+def test_an_attempt_that_has_ended_loses_its_token(make):
+    job = make.running()
+    attempt = make.attempt(job)
+    make.store.add_token("ann", "attempt", "aa", AT, attempt.id)
+    make.store.add_token("ann", "attempt", "bb", AT, AttemptId(job.id, 2))
+    make.save(attempts=[attempt])
+    assert make.store.token_by_hash("aa")
+
+    attempt.ended_at = AT + 5
+    make.save(attempts=[attempt])
+    assert make.store.token_by_hash("aa") is None
+    assert make.store.token_by_hash("bb")
+
+
+def test_what_was_loaded_earlier_is_brought_up_to_date(make):
+    """Changed, finished, deleted, new and awaited jobs; one that nothing happened to is not even read again."""
+    same, changed, ended, deleted, awaited = (make.job(name) for name in ("a", "b", "c", "d", "e"))
+    make.job("f", depends_on=(awaited.id,))
+    earlier = make.store.load_state()
+    assert earlier.serial == make.store.last_event_serial()
+
+    changed.priority, ended.state, awaited.state = 99, JobState.FAILED, JobState.SUCCEEDED
+    said = [HistoryEvent(AT, "state", "", job.id) for job in (changed, ended, awaited)]
+    make.save(jobs=[changed, ended, awaited], events=said, forgotten=[deleted.id])
+    make.job("new")
+    make.running()
+
+    later = make.store.load_state(earlier)
+    assert later == make.store.load_state()
+    assert next(job for job in later.jobs if job.id == same.id) is earlier.jobs[0]
+    assert make.store.load_state(later) == later
+
+
 def test_the_memory_stays_unless_it_is_given(make):
     make.save(memory={"a": 1})
     make.save()

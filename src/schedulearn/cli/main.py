@@ -1,6 +1,7 @@
 """The command `schedulearn`: finds the verb's file, runs it, turns errors into words and exit codes."""
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -64,6 +65,15 @@ class VerbGroup(TyperGroup):
             hint=(f"did you mean: {', '.join(near)}?\n" if near else "") + "all verbs: schedulearn --help",
         )
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError:  # whoever read us has gone (`| head`): that is no error
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return Code.DONE
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         for title, verbs in VERBS.items():
             with formatter.section(title):
@@ -110,12 +120,9 @@ def main(args: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal that knows no sparkline shows "?" instead of an error
     try:
         result = typer.main.get_command(app).main(args, prog_name="schedulearn", standalone_mode=False)
-        sys.stdout.flush()
         return int(result or 0)
     except KeyboardInterrupt:
         return Code.INTERRUPTED
-    except BrokenPipeError:
-        return _pipe_closed()
     except typer.Abort:
         note("stopped: nothing was changed")
         return Code.WRONG_USE
@@ -136,12 +143,6 @@ def _failed(error: Exception) -> int:
         raise error
     show_failure(failure)
     return failure.code
-
-
-def _pipe_closed() -> int:
-    """Whoever read us has gone (`| head`): that is no error."""
-    sys.stdout = open("/dev/null", "w")  # noqa: SIM115 # the interpreter flushes it at exit
-    return Code.DONE
 
 
 def _wrong_use(error: typer.TyperException) -> int:

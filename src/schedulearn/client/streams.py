@@ -114,24 +114,27 @@ class LogFollower:
         """The bytes from here on. With `only_attempt` it ends with that attempt. The service was reached before."""
         trying = Patience(patience)
         trying.met()
-        idle = 0.1
+        idle, over = 0.1, False
         while True:
             try:
                 if self.attempt:
                     for chunk in self._stream(trying):
                         self.offset += len(chunk)
                         yield chunk
-                # A service that is being stopped ends its streams as well; then it does not answer this.
                 job = self._get_job(self._job)
                 trying.met()
                 newer = job["attempt"] > self.attempt
-                if newer and not only_attempt:
-                    self.attempt, self.offset = self.attempt + 1, 0
-                elif newer or job["state"] in FINISHED:
-                    return
-                else:
+                if not (newer or job["state"] in FINISHED):
                     time.sleep(idle)
                     idle = min(1.5 * idle, 1.0)
+                elif self.attempt and not over:
+                    # A service that is being stopped ends its streams as well: only one that was opened when the
+                    # attempt was over has surely brought everything.
+                    over = True
+                elif newer and not only_attempt:
+                    self.attempt, self.offset, over = self.attempt + 1, 0, False
+                else:
+                    return
             except ServiceUnreachable as problem:
                 trying.endure(problem)
 

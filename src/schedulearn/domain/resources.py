@@ -1,6 +1,6 @@
 """Resources are a named map, so that another accelerator is a new name and not a new schema."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 
 CPUS = "cpus"  # cores, fractional
 MEMORY = "memory"  # bytes
@@ -28,6 +28,9 @@ class Resources(Mapping[str, float]):
 
     def __len__(self) -> int:
         return len(self._amounts)
+
+    def items(self) -> ItemsView[str, float]:
+        return self._amounts.items()  # decisions spend much of their time here, and Mapping's own is slow
 
     def __hash__(self) -> int:
         return self._hash

@@ -1,1 +1,1 @@
-"""What will happen: how long a job still takes. Each estimate carries a range."""
+"""What will happen: how a job scales, when its loss flattens, how long it still takes. Each estimate has a range."""

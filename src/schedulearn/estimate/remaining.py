@@ -1,38 +1,54 @@
 """How long a job still takes: from its own steps where the total is known, else from jobs like it."""
 
-import statistics
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-_LEAST_JOBS = 3  # fewer earlier jobs tell nothing
+LEAST_JOBS = 3  # fewer earlier jobs tell nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Seconds, with the range in which they will probably lie."""
+    """Seconds (or steps, GPU-seconds …), with the range in which they will probably lie."""
 
     low: float
     expected: float
     high: float
+    source: str = field(default="", compare=False)  # what it was made from, in a few words
 
     def after(self, seconds: float) -> "Estimate":
         """The same, counted from `seconds` earlier."""
-        return Estimate(self.low + seconds, self.expected + seconds, self.high + seconds)
+        return Estimate(self.low + seconds, self.expected + seconds, self.high + seconds, self.source)
+
+    def times(self, factor: float) -> "Estimate":
+        """In another unit, or at another speed."""
+        return Estimate(self.low * factor, self.expected * factor, self.high * factor, self.source)
+
+    def at_most(self, limit: float) -> "Estimate":
+        """The same, where something ends it at `limit` anyway."""
+        return Estimate(min(self.low, limit), min(self.expected, limit), min(self.high, limit), self.source)
 
 
-def remaining_by_steps(ran: float, step: float, steps: int) -> Estimate | None:
-    """From the steps done in the time it ran; the range narrows as it gets on."""
-    if step <= 0 or ran <= 0:
+def remaining_by_steps(ran: float, step: float, steps: int, step_time: float | None = None) -> Estimate | None:
+    """From the steps done in the time it ran (or the time of one step now); the range narrows as it gets on."""
+    if step <= 0 or ran <= 0 or steps <= 0:
         return None
-    expected = max(0.0, steps - step) * ran / step
+    expected = max(0.0, steps - step) * (step_time or ran / step)
     doubt = 0.5 * max(0.05, 1.0 - step / steps)
-    return Estimate(expected * (1 - doubt), expected, expected * (1 + doubt))
+    return Estimate(expected * (1 - doubt), expected, expected * (1 + doubt), "steps")
 
 
 def remaining_by_history(ran: float, durations: Sequence[float]) -> Estimate | None:
     """From how long earlier jobs like it ran, given that it has already run for `ran`."""
-    longer = sorted(d for d in durations if d > ran)
-    if len(durations) < _LEAST_JOBS or not longer:
+    times = sorted(durations)
+    if len(times) < LEAST_JOBS or times[-1] <= ran:
         return None
-    low, high = longer[len(longer) // 10], longer[-1 - len(longer) // 10]
-    return Estimate(low - ran, statistics.median(longer) - ran, high - ran)
+    return left_of(times, bisect_right(times, ran), ran, "earlier jobs")
+
+
+def left_of(times: Sequence[float], first: int, ran: float, source: str) -> Estimate:
+    """Median and inner 80 % of the sorted `times` from index `first` on, counted from `ran`."""
+    there = len(times) - first
+    tenth = there // 10
+    middle = (times[first + (there - 1) // 2] + times[first + there // 2]) / 2
+    return Estimate(times[first + tenth] - ran, middle - ran, times[-1 - tenth] - ran, source)

@@ -1,11 +1,14 @@
 """The data folder as one file, and back."""
 
+import gzip
 import json
 import shutil
 import tarfile
 import tempfile
 import time
+import zlib
 from pathlib import Path
+from typing import IO, cast
 
 from schedulearn import __version__
 from schedulearn.domain.errors import Conflict, NotFound, RoleTaken, SchedulearnError
@@ -14,7 +17,9 @@ from schedulearn.service.roles import RoleLock
 from schedulearn.store import open_store
 
 _NOTE = "backup.json"
+_CHUNK = 1 << 20
 _LEFT_OUT = {"schedulearn.db", "schedulearn.db-wal", "schedulearn.db-shm", "service.json", "nudge.sock"}
+_CLAIM = "claim"  # says which process runs a worker here; a restored folder has no claim to it
 
 
 def backup(data: Path, to: Path) -> None:
@@ -37,12 +42,43 @@ def backup(data: Path, to: Path) -> None:
             tar.add(note, _NOTE)
             tar.add(copy, "schedulearn.db")
             for entry in sorted(data.iterdir()):
-                if entry.name not in _LEFT_OUT and not entry.name.endswith(".lock"):
-                    tar.add(entry, entry.name)
+                if entry not in (partial, Path(temporary)):
+                    _add(tar, entry, entry.name)
         partial.chmod(0o600)  # it holds the administrator's token
         partial.replace(to)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
+    """Add a file or a whole folder. Jobs go on meanwhile: what has just vanished is left out."""
+    if name in _LEFT_OUT or path.name.endswith(".lock") or (name.startswith("jobs/") and path.name == _CLAIM):
+        return
+    try:
+        info = tar.gettarinfo(path, name)
+        entries = sorted(path.iterdir()) if info and info.isdir() else []
+        file = open(path, "rb") if info and info.isreg() else None  # noqa: SIM115 # closed below
+    except FileNotFoundError:
+        return
+    if info is None:
+        return  # a socket
+    if file is None:
+        tar.addfile(info)
+    else:
+        with file:
+            tar.addfile(info, cast(IO[bytes], _Padded(file)))
+    for entry in entries:
+        _add(tar, entry, f"{name}/{entry.name}")
+
+
+class _Padded:
+    """A file that gives as many bytes as were promised, with zeros at the end if it has shrunk meanwhile."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        return self._file.read(size).ljust(size, b"\0")
 
 
 def restore(file: Path, data: Path) -> None:
@@ -70,13 +106,15 @@ def restore(file: Path, data: Path) -> None:
 
 def _unpack(file: Path, to: Path) -> None:
     try:
-        with tarfile.open(file, "r:gz") as tar:
+        with gzip.open(file) as unpacked, tarfile.open(fileobj=unpacked, mode="r:") as tar:
             names = tar.getnames()
             if _NOTE not in names or "schedulearn.db" not in names:
                 raise SchedulearnError(f"{file} is not a backup made by `schedulearn backup`")
             # Job folders may hold links to anywhere; they are put back as they were, never followed.
             tar.extractall(to, filter="tar")
-    except (tarfile.TarError, EOFError, OSError) as error:
+            while unpacked.read(_CHUNK):  # the checksum stands at the very end
+                pass
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise SchedulearnError(f"{file} cannot be read as a backup: {error}") from error
 
 

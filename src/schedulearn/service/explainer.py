@@ -11,59 +11,71 @@ from schedulearn.domain.job import Job
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.states import JobState
 from schedulearn.estimate.remaining import Estimate, remaining_by_history, remaining_by_steps
-from schedulearn.policies.stages import Memory, Policy
-from schedulearn.service.scheduler import policy_from
-from schedulearn.store import JobRow, Store
+from schedulearn.policies.presets import build_policy
+from schedulearn.policies.stages import Policy
+from schedulearn.service.scheduler import policy_or_default
+from schedulearn.store import SavedState, Store
 
 
 class Explainer:
-    """Keeps the state it built until something happens."""
+    """Keeps the state it built, and what it asked the store, until something happens."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._lock = threading.Lock()
-        self._serial = -1
-        self._state: State | None = None
-        self._policy: Policy = policy_from(None)
-        self._memory: Memory = {}
+        self._policy: Policy = build_policy()
+        self._saved: SavedState | None = None
+        self._state = State(self._policy.order)
+        self._durations: dict[tuple[str | None, str | None], list[float]] = {}
 
     def explain(self, job_id: JobId) -> Explanation:
+        job = self._stored(job_id)
+        now = self._clock.now()
+        with self._lock:
+            saved, state = self._refresh(now)
+            if job.state is JobState.QUEUED:
+                # By now it may have started, or be over.
+                job = state.jobs.get(job_id) or self._stored(job_id)
+            return explain(state, self._policy, job, now, saved.memory, lambda other: self._remaining(other, now))
+
+    def _stored(self, job_id: JobId) -> Job:
         row = self._store.job(job_id)
         if row is None:
             raise NotFound(f"there is no job {job_id}")
-        now = self._clock.now()
-        with self._lock:
-            state = self._fresh(now)
-            job = state.jobs.get(job_id, row.job)
-            return explain(state, self._policy, job, now, self._memory, lambda other: self.remaining(other, now))
+        return row.job
 
-    def remaining(self, job: Job, now: float, row: JobRow | None = None) -> Estimate | None:
+    def _remaining(self, job: Job, now: float) -> Estimate | None:
         """How long the job still runs once it runs."""
         ran = job.ran.at(now)
-        progress = row or (self._store.job(job.id) if ran else None)
-        if job.spec.steps and progress and progress.progress:
-            by_steps = remaining_by_steps(ran, progress.progress.step, job.spec.steps)
+        row = self._store.job(job.id) if ran and job.spec.steps else None
+        if job.spec.steps and row and row.progress:
+            by_steps = remaining_by_steps(ran, row.progress.step, job.spec.steps)
             if by_steps:
                 return by_steps
         for user, name in ((job.user, job.spec.name), (None, None)):
-            durations = [seconds for seconds, _ in self._store.durations(user, name, 100)]
-            if estimate := remaining_by_history(ran, durations):
+            if estimate := remaining_by_history(ran, self._durations_of(user, name)):
                 return estimate
         if job.time_limit is not None:
             left = max(0.0, job.time_limit - ran)
             return Estimate(0.0, left, left)
         return None
 
-    def _fresh(self, now: float) -> State:
-        serial = self._store.last_event_serial()
-        if self._state is None or serial != self._serial:
-            saved = self._store.load_state()
-            self._policy = policy_from(saved.policy)
-            self._memory = saved.memory
+    def _durations_of(self, user: str | None, name: str | None) -> list[float]:
+        known = self._durations.get((user, name))
+        if known is None:
+            known = [seconds for seconds, _ in self._store.durations(user, name, 100)]
+            self._durations[user, name] = known
+        return known
+
+    def _refresh(self, now: float) -> tuple[SavedState, State]:
+        saved = self._saved
+        if saved is None or saved.serial != self._store.last_event_serial():
+            saved = self._saved = self._store.load_state(saved)
+            self._policy, _ = policy_or_default(saved.policy)
             self._state = restore(self._policy.order, saved.jobs, saved.attempts, saved.leases, saved.nodes, now)
-            self._serial = serial
+            self._durations.clear()
         for name in self._state.due(now):  # back-offs that have ended since, without an event
             job = self._state.jobs.get(name)
             if job and job.state is JobState.QUEUED:
                 self._state.queue.add(job, now)
-        return self._state
+        return saved, self._state

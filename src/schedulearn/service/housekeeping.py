@@ -121,8 +121,11 @@ class Housekeeper:
         return times
 
     def _clean_snapshots(self) -> None:
-        needed = {job.spec.snapshot for job in self._store.load_state().jobs}
-        for file in self._folder.snapshots.glob("*"):  # also uploads that were never finished
-            old = time.time() - file.stat().st_mtime > _SNAPSHOT_AGE
-            if old and file.name.removesuffix(".tar.gz") not in needed:
+        newest = time.time() - _SNAPSHOT_AGE
+        # Also uploads that were never finished.
+        old = [file for file in self._folder.snapshots.glob("*") if file.stat().st_mtime < newest]
+        # Reading a long queue takes its time, and most rounds find nothing old.
+        needed = {job.spec.snapshot for job in self._store.load_state().jobs} if old else set()
+        for file in old:
+            if file.name.removesuffix(".tar.gz") not in needed:
                 file.unlink(missing_ok=True)

@@ -1,11 +1,12 @@
 """The service put together: which parts there are, and in which order they start and stop."""
 
+import fcntl
 import json
 import logging
 import os
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from schedulearn.domain.events import Event
@@ -61,19 +62,35 @@ class Runtime:
         self.first_token = self._first_start()
 
     def _first_start(self) -> str | None:
-        """The first administrator and its token; None if there is one already."""
-        if self.store.users():
-            return None
-        self.store.add_user("admin", "admin")
-        token = new_token()
-        self.store.add_token("admin", "first start", hash_token(token), self.clock.now())
-        self._tell_clients({"token": token})
-        return token
+        """The first administrator and its token; None if there is one already.
+
+        The store comes last: whoever is killed on the way begins anew, and nobody is locked out.
+        """
+        with self._alone():  # API and scheduler may be started at the same time
+            if self.store.tokens():
+                return None
+            token = new_token()
+            self._tell_clients({"token": token})
+            if not self.store.user("admin"):
+                self.store.add_user("admin", "admin")
+            self.store.add_token("admin", "first start", hash_token(token), self.clock.now())
+            return token
 
     def publish(self, url: str) -> None:
         """Write down where the API answers, for jobs and for the command line of this machine."""
         self.store.set_setting("url", url)
-        self._tell_clients({"url": url})
+        with self._alone():
+            self._tell_clients({"url": url})
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One process at a time on this data folder."""
+        handle = os.open(self.folder.root, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
 
     def _tell_clients(self, values: dict[str, str]) -> None:
         """Add to the file that lets the command line on this machine just work. It holds a secret."""

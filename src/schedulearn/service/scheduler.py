@@ -36,7 +36,8 @@ class _Policies:
     """The policy in force, and the one to go back to when it fails."""
 
     now: Policy
-    good: Policy
+    good: Policy  # the last that started a job; before there is one, the default
+    fault: str = ""  # what was last said of a failure: it is said once, not in every cycle
 
 
 class Scheduler:
@@ -114,7 +115,6 @@ class Scheduler:
         # 6. Act; what comes of it arrives as events
         for command in changes.commands:
             self._carry_out(command)
-        self._tidy(changes)
         self._wake_at = next_wake(self.state, decision)
 
     def _sleep(self) -> None:
@@ -154,19 +154,28 @@ class Scheduler:
         except Exception as error:
             self._policy_failed(error, now)
             return Decision(memory=self._memory)
-        self._policies.good = self._policies.now
+        if decision.grants:  # an empty queue proves nothing
+            self._policies.good = self._policies.now
         return decision
 
     def _policy_failed(self, error: Exception, now: float) -> None:
         """The plan is refused, the last good policy stays, and everybody can see why."""
-        failed = self._policies.now
-        _LOG.error("policy %s failed: %r", failed.preset, error)
-        fault = {"at": now, "policy": failed.preset, "error": f"{type(error).__name__}: {error}"}
-        self._store.set_setting("policy_fault", fault)
-        self.state.record(now, "policy_fault", f"policy {failed.preset} failed: {error}", data={"error": str(error)})
-        if failed is not self._policies.good:
-            self._use(self._policies.good, now)
+        failed, good = self._policies.now, self._policies.good
+        self._note_fault(failed.preset, error, now)
+        if failed is good:  # it worked until now; the default is all that is left
+            good = self._policies.good = build_policy()
+        if (failed.stages, failed.params) != (good.stages, good.params):
+            self._use(good, now)
             self.wake()
+
+    def _note_fault(self, preset: str, error: Exception, now: float) -> None:
+        text = f"{type(error).__name__}: {error}"
+        if text == self._policies.fault:
+            return
+        self._policies.fault = text
+        _LOG.error("policy %s failed: %r", preset, error)
+        self._store.set_setting("policy_fault", {"at": now, "policy": preset, "error": text})
+        self.state.record(now, "policy_fault", f"policy {preset} failed: {error}", data={"error": text})
 
     def _set_policy(self, request: Request, now: float) -> None:
         try:
@@ -176,6 +185,7 @@ class Scheduler:
             return
         self._store.set_setting("policy", dict(request.data))
         self._store.set_setting("policy_fault", None)
+        self._policies.fault = ""
         self._use(policy, now)
         self.state.record(now, "policy_set", f"policy {policy.preset} set by {request.by}", data={**request.data})
 
@@ -223,11 +233,6 @@ class Scheduler:
     def _forget(self, command: cmd.ForgetJob) -> None:
         self._executor.forget(command.job)
 
-    def _tidy(self, changes: Changes) -> None:
-        for attempt in changes.attempts.values():
-            if attempt.ended_at is not None:
-                self._store.revoke_attempt_tokens(attempt.id)
-
     # --- recovery ---
 
     def _recover_until_it_works(self) -> None:
@@ -244,11 +249,17 @@ class Scheduler:
     def recover(self) -> None:
         """Read the tables, find the workers again, and give every command that may have got lost once more."""
         saved = self._store.load_state()
-        policy = policy_from(saved.policy)
-        self._policies = _Policies(policy, policy)
+        policy, problem = policy_or_default(saved.policy)
+        self._policies = _Policies(policy, build_policy())
         self._memory = saved.memory
         now = self._clock.now()
-        self.state: State = restore(policy.order, saved.jobs, saved.attempts, saved.leases, saved.nodes, now)
+        # A job whose submission was not looked at yet comes in through its request: only there it is found out
+        # what has become of the jobs that it depends on.
+        new = {request.job for request in self._store.requests_after(0) if request.kind == "submit"}
+        jobs = [job for job in saved.jobs if job.id not in new]
+        self.state: State = restore(policy.order, jobs, saved.attempts, saved.leases, saved.nodes, now)
+        if problem:
+            self._note_fault(str((saved.policy or {}).get("preset")), problem, now)
         self._nodes_seen_at = 0.0
         for attempt in list(self.state.attempts.values()):
             self._find_again(attempt)
@@ -275,6 +286,14 @@ def policy_from(data: Mapping[str, Any] | None) -> Policy:
     if not data:
         return build_policy()
     return build_policy(data["preset"], data.get("stages"), data.get("params"))
+
+
+def policy_or_default(data: Mapping[str, Any] | None) -> tuple[Policy, SchedulearnError | None]:
+    """The same; the default, with what is wrong, if it can no longer be made: a stage may have gone since."""
+    try:
+        return policy_from(data), None
+    except SchedulearnError as error:
+        return build_policy(), error
 
 
 _ACTIONS: dict[type, Callable[[Scheduler, Any], None]] = {

@@ -81,12 +81,6 @@ class Accounts(Part):
             if connection.execute(sa.delete(tokens).where(tokens.c.id == id)).rowcount == 0:
                 raise NotFound(f"there is no token {id}")
 
-    def revoke_attempt_tokens(self, attempt: AttemptId) -> None:
-        """Nothing happens if it has none."""
-        own = (tokens.c.job == attempt.job) & (tokens.c.attempt == attempt.number)
-        with self._db.write() as connection:
-            connection.execute(sa.delete(tokens).where(own))
-
 
 def _find(connection: sa.Connection, name: str) -> UserRow | None:
     row = connection.execute(sa.select(users).where(users.c.name == name)).one_or_none()

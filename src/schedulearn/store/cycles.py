@@ -1,5 +1,6 @@
 """What the scheduler reads when it starts, and writes in each cycle."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,6 +13,7 @@ from schedulearn.store import codec
 from schedulearn.store.base import Part, in_chunks
 from schedulearn.store.engine import Database
 from schedulearn.store.fleet import read_leases, read_nodes
+from schedulearn.store.history import last_serial
 from schedulearn.store.jobs import read_attempts
 from schedulearn.store.roles import check_fence
 from schedulearn.store.settings import read_setting
@@ -36,21 +38,25 @@ _UNFINISHED = jobs.c.state.not_in(sorted(state.value for state in FINISHED))
 
 
 class Cycles(Part):
-    def load_state(self) -> SavedState:
-        """All that the scheduler needs to go on where it, or its predecessor, stopped."""
+    def load_state(self, earlier: SavedState | None = None) -> SavedState:
+        """All that the scheduler needs to go on where it, or its predecessor, stopped.
+
+        Of the jobs that were loaded `earlier` only those are read again that something has happened to since.
+        """
         present = _UNFINISHED & (attempts.c.number == jobs.c.attempt) & attempts.c.ended_at.is_(None)
         with self._db.read() as connection:
             return SavedState(
-                jobs=_load_jobs(connection),
+                jobs=_load_jobs(connection, earlier),
                 attempts=read_attempts(connection, present),
                 leases=read_leases(connection),
                 nodes=read_nodes(connection),
                 memory=read_setting(connection, _MEMORY, {}),
                 policy=read_setting(connection, _POLICY, None),
+                serial=last_serial(connection),
             )
 
     def save_cycle(self, cycle: Cycle) -> None:
-        """Write what a cycle changed, whole or not at all.
+        """Write what a cycle changed, whole or not at all. Attempts that have ended lose their tokens.
 
         RoleTaken if the scheduler's role has another fence by now; Conflict if the database refuses a row,
         such as a second lease of one device.
@@ -74,15 +80,29 @@ class Cycles(Part):
         _execute(connection, self._db.upsert(jobs, codec.JOB_FIXED), changed)
         _execute(connection, self._db.upsert(attempts), tried)
         _execute(connection, self._db.upsert(workers), crew)
+        over = [attempt.id for attempt in cycle.attempts if attempt.ended_at is not None]
+        own = (tokens.c.job == sa.bindparam("j")) & (tokens.c.attempt == sa.bindparam("a"))
+        _execute(connection, sa.delete(tokens).where(own), [{"j": id.job, "a": id.number} for id in over])
 
 
-def _load_jobs(connection: sa.Connection) -> list[Job]:
-    loaded = [codec.job_from(row) for row in connection.execute(sa.select(jobs).where(_UNFINISHED))]
+def _load_jobs(connection: sa.Connection, earlier: SavedState | None) -> list[Job]:
+    if earlier is None:
+        loaded = [codec.job_from(row) for row in connection.execute(sa.select(jobs).where(_UNFINISHED))]
+    else:
+        unfinished = set(connection.scalars(sa.select(jobs.c.id).where(_UNFINISHED)))
+        # Each change of a job is an event in the same transaction.
+        changed = set(connection.scalars(sa.select(events.c.job).where(events.c.serial > earlier.serial)))
+        loaded = [job for job in earlier.jobs if job.id in unfinished and job.id not in changed]
+        loaded += _jobs_by_id(connection, unfinished - {job.id for job in loaded})
     awaited = {id for job in loaded for id in job.spec.depends_on} - {job.id for job in loaded}
-    for some in in_chunks(sorted(awaited)):
-        rows = connection.execute(sa.select(jobs).where(jobs.c.id.in_(some)))
-        loaded += [codec.job_from(row) for row in rows]
-    return sorted(loaded, key=lambda job: job.id)
+    return sorted(loaded + _jobs_by_id(connection, awaited), key=lambda job: job.id)
+
+
+def _jobs_by_id(connection: sa.Connection, ids: Iterable[int]) -> list[Job]:
+    found: list[Job] = []
+    for some in in_chunks(sorted(ids)):
+        found += [codec.job_from(row) for row in connection.execute(sa.select(jobs).where(jobs.c.id.in_(some)))]
+    return found
 
 
 def _save_leases(connection: sa.Connection, added: list[Lease], ended: list[WorkerId]) -> None:

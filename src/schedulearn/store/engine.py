@@ -5,11 +5,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -116,9 +117,11 @@ def _postgresql_engine(url: sa.URL) -> sa.Engine:
 
 @cache
 def _upsert(dialect: str, table: sa.Table, fixed: tuple[str, ...]) -> sa.Insert:
-    # The two dialects' inserts are alike but share no type that knows of conflicts.
-    insert = sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+    # The two dialects' inserts are alike but share no type that knows of conflicts. Only the one in use is loaded.
+    insert: Any = import_module(f"sqlalchemy.dialects.{dialect}").insert(table)
     keys = [column.name for column in table.primary_key]
     # Columns with a default of the database's are not given by the caller and must not be reset.
     others = [c.name for c in table.columns if c.name not in (*keys, *fixed) and c.server_default is None]
-    return insert.on_conflict_do_update(index_elements=keys, set_={name: insert.excluded[name] for name in others})
+    new = {name: insert.excluded[name] for name in others}
+    statement: sa.Insert = insert.on_conflict_do_update(index_elements=keys, set_=new)
+    return statement

@@ -22,4 +22,8 @@ class History(Part):
     def last_event_serial(self) -> int:
         """0 if nothing ever happened."""
         with self._db.read() as connection:
-            return connection.execute(sa.select(sa.func.max(events.c.serial))).scalar() or 0
+            return last_serial(connection)
+
+
+def last_serial(connection: sa.Connection) -> int:
+    return connection.execute(sa.select(sa.func.max(events.c.serial))).scalar() or 0

@@ -34,6 +34,7 @@ class SavedState:
     nodes: list[Node]
     memory: dict[str, Any]  # the policy's own
     policy: dict[str, Any] | None  # the setting "policy"
+    serial: int = field(default=0, compare=False)  # of the last event that is in it
 
 
 @dataclass(frozen=True, slots=True)

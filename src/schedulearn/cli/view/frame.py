@@ -71,7 +71,7 @@ FINISHED = (
     Column("WHY", flex=True),
 )
 _WIDE = 100  # columns: room for longer bars and curves
-_FIXED_LINES = 12  # header, titles, column heads and gaps
+_FIXED_LINES = 17  # header, titles, column heads, "and more" and gaps
 
 
 def frame(data: FrameData, now: datetime, width: int, height: int | None = None) -> "RenderableType":

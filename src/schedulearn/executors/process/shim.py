@@ -67,7 +67,6 @@ def take_claim(folder: str) -> int | None:
 
 def write_claim(fd: int, claim: dict[str, Any]) -> None:
     os.pwrite(fd, json.dumps(claim).ljust(CLAIM_SIZE).encode(), 0)
-    os.fsync(fd)
 
 
 class Supervisor:
@@ -93,6 +92,7 @@ class Supervisor:
             self.launch = json.loads(read_text(f"{self.folder}/launch.json"))
             self._reserve_exit()
             write_claim(self.claim_fd, self.claim)  # from here on this worker counts as started
+            os.fsync(self.claim_fd)
         except (OSError, ValueError) as error:
             os.ftruncate(self.claim_fd, 0)
             self._tell_service(f"cannot use the worker's folder: {error}")
@@ -135,6 +135,9 @@ class Supervisor:
             self._become_worker(output_end, go_read, problem_write)
         for fd in (output_end, go_read, problem_write):
             os.close(fd)
+        # Before it runs, so that whoever finds this shim dead knows which session to look for.
+        self.claim.update(child_pid=self.child, child_start_time=start_time(self.child))
+        self._update_claim()
         held = self.groups.enter(self.child)
         limit = self.launch["memory"]
         self.watch_memory = limit is not None and "memory" not in held
@@ -188,10 +191,13 @@ class Supervisor:
 
     def _announce(self) -> None:
         """The command runs: say so in the claim, and to the service if it still listens."""
-        self.claim.update(child_pid=self.child, child_start_time=start_time(self.child), started_at=time.time())
+        self.claim["started_at"] = time.time()
+        self._update_claim()
+        self._tell_service("ok")
+
+    def _update_claim(self) -> None:
         with suppress(OSError):  # the space is there already; a disk that fails even so must not stop the job
             write_claim(self.claim_fd, self.claim)
-        self._tell_service("ok")
 
     def _tell_service(self, text: str) -> None:
         if self.ready_fd is not None:

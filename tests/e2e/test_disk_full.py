@@ -1,0 +1,101 @@
+"""The disk is full: the service says so, running jobs are not harmed, and it goes on when there is space again."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schedulearn.client import ApiError, Client, ClientError
+from support.jobs import ended, in_state, output, spec, submit, until
+from support.service import PATIENCE, Service
+from support.waiting import wait_until
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder that holds a few megabytes."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(words, capture_output=True).returncode:
+        pytest.skip("only root may mount a small disk")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Leave nothing free."""
+    file = disk / "filler"
+    with open(file, "wb", buffering=0) as filler:
+        for size in (1 << 16, 1 << 12, 1):
+            try:
+                while filler.write(b"x" * size):
+                    pass
+            except OSError:
+                continue
+    return file
+
+
+def refused(client: Client, job: dict[str, object]) -> ApiError | None:
+    """What the service says when it cannot take a job; None if it took it."""
+    try:
+        client.submit(job)
+    except ApiError as error:
+        return error
+    return None
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_told_harms_no_running_job_and_is_recovered_from(small_disk: Path, tmp_path: Path) -> None:
+    gate, more = tmp_path / "gate", tmp_path / "more"
+    with Service(small_disk / "data") as service, service.client() as client:
+        command = "echo before; " + until(gate, "echo lost; ") + until(more, "echo after")
+        job = submit(client, spec(command))
+        in_state(client, job, "running")
+        wait_until(lambda: output(client, job) == b"before\n", PATIENCE)
+        filler = fill(small_disk)
+        error = wait_until(lambda: refused(client, spec("true", env={"LONG": "x" * 30_000})), PATIENCE)
+        assert error.status >= 500
+        assert "full" in str(error)
+        gate.touch()
+        assert client.job(job)["state"] == "running"
+        assert client.health()["status"] == "ok"
+        filler.unlink()
+        more.touch()
+        assert ended(client, job)["state"] == "succeeded"
+        lines = output(client, job).splitlines()
+        assert (lines[0], lines[-1]) == (b"before", b"after")
+        assert ended(client, submit(client, spec("echo again")))["state"] == "succeeded"
+
+
+@pytest.mark.slow
+def test_a_job_that_ends_while_the_disk_is_full_is_not_lost(small_disk: Path, tmp_path: Path) -> None:
+    gate, gone = tmp_path / "gate", tmp_path / "gone"
+    with Service(small_disk / "data") as service, service.client() as client:
+        job = submit(client, spec(until(gate, f"touch {gone}; exit 3")))
+        in_state(client, job, "running")
+        filler = fill(small_disk)
+        gate.touch()
+        wait_until(gone.exists, PATIENCE)
+        service.kill()
+        filler.unlink()
+        service.start()
+        done = ended(client, job)
+        assert (done["state"], done["exit"]["code"], done["attempt"]) == ("failed", 3, 1)
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_at_the_start_is_told(small_disk: Path) -> None:
+    filler = fill(small_disk)
+    service = Service(small_disk / "data")
+    service.log = small_disk.with_name("service.log")
+    try:
+        with pytest.raises((AssertionError, ClientError)):
+            service.start()
+        assert "Traceback" not in service.output()
+        assert any(word in service.output() for word in ("full", "No space left"))
+    finally:
+        filler.unlink()
+        service.clean_up()

@@ -1,0 +1,59 @@
+"""An executor that runs nothing: it writes down what it is told, and the test says what happens."""
+
+from collections.abc import Callable
+
+from schedulearn.domain.events import Event, WorkerExited, WorkerStarted
+from schedulearn.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.domain.node import Node
+from schedulearn.domain.outcome import Outcome
+from schedulearn.domain.ports import Launch
+from support.builders import OK
+
+
+class FakeExecutor:
+    """`calls` are tuples such as ("start", "1.1.0") or ("stop", "1.1.0", 30.0)."""
+
+    def __init__(self, *nodes: Node) -> None:
+        self.has = list(nodes)
+        self.calls: list[tuple[object, ...]] = []
+        self.launches: dict[str, Launch] = {}
+        self.sink: Callable[[Event], None] = lambda event: None
+
+    # --- the port
+
+    def nodes(self) -> list[Node]:
+        return list(self.has)
+
+    def start(self, launch: Launch) -> None:
+        self.launches[str(launch.worker)] = launch
+        self.calls.append(("start", str(launch.worker)))
+
+    def adopt(self, worker: WorkerId, node: NodeName) -> None:
+        self.calls.append(("adopt", str(worker)))
+
+    def stop(self, worker: WorkerId, node: NodeName, grace: float) -> None:
+        self.calls.append(("stop", str(worker), grace))
+
+    def pause(self, worker: WorkerId, node: NodeName) -> None:
+        self.calls.append(("pause", str(worker)))
+
+    def resume(self, worker: WorkerId, node: NodeName) -> None:
+        self.calls.append(("resume", str(worker)))
+
+    def forget(self, job: JobId) -> None:
+        self.calls.append(("forget", job))
+
+    def close(self) -> None:
+        pass
+
+    # --- what the test says
+
+    def started(self, worker: str, at: float) -> None:
+        self.sink(WorkerStarted(at, WorkerId.parse(worker)))
+
+    def exited(self, worker: str, at: float, outcome: Outcome = OK) -> None:
+        self.sink(WorkerExited(at, WorkerId.parse(worker), outcome))
+
+    def take_calls(self) -> list[tuple[object, ...]]:
+        calls, self.calls = self.calls, []
+        return calls

@@ -1,0 +1,17 @@
+"""Playing a role on a data folder for a while."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from schedulearn.service.config import DataFolder
+from schedulearn.service.roles import RoleLock
+
+
+@contextmanager
+def held(folder: DataFolder, role: str) -> Iterator[None]:
+    lock = RoleLock(folder, role)
+    lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
