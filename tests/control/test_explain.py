@@ -9,7 +9,7 @@ from support.builders import BROKEN, World, job, node
 
 def why(w: World, number: int, remaining: float | None = None) -> Explanation:
     estimate = None if remaining is None else Estimate(remaining / 2, remaining, remaining * 2)
-    return explain(w.state, w.policy, w.job(number), w.now, w.memory, lambda _: estimate)
+    return explain(w.state, w.policy, w.job(number), w.now, lambda _: estimate)
 
 
 def test_what_it_needs_what_is_free_and_when() -> None:

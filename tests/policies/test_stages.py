@@ -95,7 +95,7 @@ def test_pack_takes_the_first_node_with_room_else_as_few_as_possible(workers: in
 def test_six_workers_over_two_nodes_of_four_are_charged_six() -> None:
     w = World(*nodes(4, 4))
     w.submit(job(1, gpus=1, workers=6))
-    assert sum(n.free["gpus"] for n in w.state.ledger.nodes) == 2
+    assert sum(n.free["gpus"] for n in w.state.ledger) == 2
 
 
 def test_round_robin_rotates_one_job_each_and_remembers_over_decisions() -> None:

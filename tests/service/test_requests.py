@@ -6,6 +6,7 @@ from schedulearn.control.state import State
 from schedulearn.domain import events as ev
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.states import JobState
+from schedulearn.estimate.facts import AssumedFacts
 from schedulearn.policies.order.fifo import Fifo
 from schedulearn.service.config import DataFolder
 from schedulearn.service.requests import to_event
@@ -37,7 +38,7 @@ def request(kind: str, job: JobId | None = ONE, **data: object) -> Request:
     ],
 )
 def test_each_request_becomes_an_event(store: Store, asked: Request, event: ev.Event | None) -> None:
-    assert to_event(asked, store, State(Fifo()), NOW) == event
+    assert to_event(asked, store, State(Fifo(), AssumedFacts()), NOW) == event
 
 
 def test_a_submission_brings_the_job_and_what_became_of_those_it_depends_on(
@@ -49,7 +50,7 @@ def test_a_submission_brings_the_job_and_what_became_of_those_it_depends_on(
     bench.exited("1.1.0", BROKEN)
     bench.scheduler.cycle()
     third = bench.submit(depends_on=(failed, waiting, JobId(99)))
-    event = to_event(request("submit", third), store, State(Fifo()), NOW)
+    event = to_event(request("submit", third), store, State(Fifo(), AssumedFacts()), NOW)
     assert isinstance(event, ev.Submitted)
     assert event.job.id == third
     assert event.ended == {failed: JobState.FAILED}, "only what is over; the state knows the others"
@@ -60,6 +61,6 @@ def test_a_submission_that_the_scheduler_has_already_is_not_made_twice(
 ) -> None:
     bench = Bench(store, folder, clock)
     number = bench.submit()
-    state = State(Fifo())
+    state = State(Fifo(), AssumedFacts())
     state.jobs[number] = job(number)
     assert to_event(request("submit", number), store, state, NOW) is None

@@ -329,27 +329,31 @@ def test_a_pause_that_comes_too_late_shows_in_the_story(bench: Bench) -> None:
 
 
 class Raises:
-    def allocate(self, walk: Any, room: Any, now: float) -> None:
-        for job in walk:
+    elastic = False
+
+    def allocate(self, contest: Any) -> None:
+        for job in contest.in_order():
             raise ZeroDivisionError(f"job {job.id} has no length")
 
 
 class TooFew:
-    def allocate(self, walk: Any, room: Any, now: float) -> None:
-        for job in walk:
-            room.grant(job, job.shape.workers.min - 1)
+    elastic = False
+
+    def allocate(self, contest: Any) -> None:
+        for job in contest.in_order():
+            contest.give(job, job.shape.workers.min - 1)
 
 
 class Nowhere:
     def place(self, shape: Any, workers: int, nodes: Any, memory: Any) -> list[NodeName]:
-        return [nodes[0].name] * (workers - 1) + [NodeName("nowhere")]
+        return [next(iter(nodes)).name] * (workers - 1) + [NodeName("nowhere")]
 
 
 class Crowded:
     """All on the first node, whatever it has left."""
 
     def place(self, shape: Any, workers: int, nodes: Any, memory: Any) -> list[NodeName]:
-        return [nodes[0].name] * workers
+        return [next(iter(nodes)).name] * workers
 
 
 BAD = {
@@ -392,9 +396,7 @@ def test_a_bad_plan_is_refused_and_the_last_good_policy_stays(bench: Bench, bad:
     assert bench.scheduler.state.ledger.nodes[0].free["cpus"] == 0.5, "nothing was taken by the plans that were refused"
 
 
-def test_a_policy_that_fails_only_later_gives_way_to_the_default(
-    bench: Bench, bad: tuple[dict[str, str], str]
-) -> None:
+def test_a_policy_that_fails_only_later_gives_way_to_the_default(bench: Bench, bad: tuple[dict[str, str], str]) -> None:
     stages, _ = bad
     set_policy(bench, stages)
     bench.cycle()

@@ -3,8 +3,8 @@
 from typing import Any
 
 from schedulearn.control.apply import apply
+from schedulearn.control.contest import Decision
 from schedulearn.control.cycle import run_cycle
-from schedulearn.control.decide import Decision
 from schedulearn.control.state import Changes, State
 from schedulearn.domain import events as ev
 from schedulearn.domain.ids import DeviceId, JobId, NodeName, WorkerId
@@ -13,6 +13,8 @@ from schedulearn.domain.node import Device, Node
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.resources import Resources
 from schedulearn.domain.spec import JobSpec, WorkerResources, Workers
+from schedulearn.domain.states import JobState
+from schedulearn.estimate.facts import AssumedFacts
 from schedulearn.policies.presets import build_policy
 
 OK = Outcome(Ending.EXITED, exit_code=0)
@@ -66,16 +68,14 @@ class World:
 
     def __init__(self, *nodes: Node, policy: str = "fifo", **overrides: Any) -> None:
         self.policy = build_policy(policy, overrides.get("stages"), overrides.get("params"))
-        self.state = State(self.policy.order, nodes)
+        self.state = State(self.policy.order, overrides.get("facts") or AssumedFacts(), nodes)
         self.now = 0.0
-        self.memory: Any = {}
         self.changes = Changes()
         self.commands: list[Any] = []
         self.history: list[Any] = []
 
     def cycle(self, *events: ev.Event) -> Decision:
-        decision = run_cycle(self.state, self.policy, events, self.now, self.memory)
-        self.memory = decision.memory
+        decision = run_cycle(self.state, self.policy, events, self.now) or Decision()
         self.changes = self.state.take_changes()
         self.commands = self.changes.commands
         self.history += self.changes.history
@@ -99,6 +99,16 @@ class World:
         ids = [WorkerId(JobId(number), attempt.id.number, r) for r in ranks]
         decision = self.cycle(*(ev.WorkerExited(self.now, i, outcome) for i in ids))
         return [grant.job for grant in decision.grants]
+
+    @property
+    def memory(self) -> Any:
+        return self.state.memory
+
+    def settle(self) -> None:
+        """Whoever was told to stop does so, until nobody is."""
+        while stopping := [n for n, j in self.state.jobs.items() if j.state is JobState.STOPPING]:
+            for number in stopping:
+                self.exited(number, KILLED)
 
     def running(self) -> list[int]:
         return sorted(self.state.attempts)

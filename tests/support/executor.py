@@ -40,6 +40,9 @@ class FakeExecutor:
     def resume(self, worker: WorkerId, node: NodeName) -> None:
         self.calls.append(("resume", str(worker)))
 
+    def has_checkpoint(self, job: JobId) -> bool:
+        return False
+
     def forget(self, job: JobId) -> None:
         self.calls.append(("forget", job))
 

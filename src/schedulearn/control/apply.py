@@ -235,9 +235,23 @@ def _find(state: State, job_id: JobId, number: int, rank: int) -> tuple[Job, Att
 
 
 def hold(state: State, job: Job) -> None:
-    """From now on a policy may take away or change what the job has, if it may be pre-empted."""
-    if job.spots and job.spec.preemptible is not Preemptible.NO:
+    """Whether a policy may take away or change what this job, which runs, has."""
+    asked = job.spec.preemptible
+    safe = asked is Preemptible.YES or (asked is Preemptible.AUTO and job.checkpointed)
+    if job.spots and (safe or state.queue.order.suspends):
         state.holders[job.shape.pool][job.id] = job
+    else:
+        state.holders[job.shape.pool].pop(job.id, None)
+
+
+def _checkpoint_seen(state: State, event: ev.CheckpointSeen) -> None:
+    job = state.jobs.get(event.job)
+    if job is None or job.checkpointed:
+        return
+    job.checkpointed = True
+    if job.state in (JobState.STARTING, JobState.RUNNING):
+        hold(state, job)
+        state.stale = True
 
 
 # --- what people ask for ---
@@ -384,8 +398,10 @@ def _node_seen(state: State, event: ev.NodeSeen) -> None:
         node = replace(node, state=NodeState.DRAINING)  # what an administrator said stays, also over a restart
     if before and before.node == node:
         return
-    state.ledger.set_node(node)
+    promised = [(job.shape.per_worker, spot) for job in state.jobs.values() for spot in job.spots]
+    state.ledger.set_node(node, [(amounts, spot.devices) for amounts, spot in promised if spot.node == node.name])
     state.changes.nodes[node.name] = node
+    state.stale = True
     if before is None:
         cause = f"node {event.node.name} joined"
     elif before.node.state is NodeState.LOST:
@@ -419,6 +435,7 @@ _HANDLERS: dict[type[ev.Event], Callable[[State, Any], None]] = {
     ev.Submitted: _submitted,
     ev.WorkerStarted: _worker_started,
     ev.WorkerExited: _worker_exited,
+    ev.CheckpointSeen: _checkpoint_seen,
     ev.CancelAsked: _cancel_asked,
     ev.DeleteAsked: _delete_asked,
     ev.PauseAsked: _pause_asked,

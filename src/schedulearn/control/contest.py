@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from schedulearn.control.ledger import Ledger, NodeLedger
 from schedulearn.control.queue import Queue, QueueWalk
-from schedulearn.domain.ids import JobId
+from schedulearn.domain.errors import BadPlan
+from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job, Spot
 from schedulearn.domain.shape import Shape
 from schedulearn.policies.stages import DoesNotFit, HeldBehind, Memory, NoPlace, Policy, Refusal
@@ -97,6 +98,7 @@ class PoolContest:
         self._spots: dict[JobId, tuple[Spot, ...]] = {}  # of waiting jobs that were placed at once
         self._kept_all = False  # there is room for everybody: nobody who runs is even looked at
         self._reserved_for: JobId | None = None
+        self._withheld = 0.0  # slots kept back for that job
 
     # --- what a stage sees
 
@@ -158,10 +160,11 @@ class PoolContest:
     def refuse(self, job: Job, why: Refusal | None = None) -> None:
         if job.spots:
             return
-        if why is None:
-            why = NoPlace() if job.shape.workers.want * job.shape.slots <= self._left + _FORGIVEN else DoesNotFit()
-        if self._reserved_for is not None and isinstance(why, NoPlace):
+        cost = job.shape.workers.want * job.shape.slots
+        if why is None and self._reserved_for is not None and cost <= self._left + self._withheld + _FORGIVEN:
             why = HeldBehind(self._reserved_for)
+        elif why is None:
+            why = NoPlace() if cost <= self._left + _FORGIVEN else DoesNotFit()
         self.refusals[job.shape] = (job.id, why)
 
     def refuse_rest(self, behind: Job) -> None:
@@ -175,8 +178,8 @@ class PoolContest:
                 break
             self._undo.close(node)
             missing -= possible
-        self._left = min(self._left, self._ledger.free_slots(self._pool))
-        self._reserved_for = job.id
+        left = min(self._left, self._ledger.free_slots(self._pool))
+        self._withheld, self._left, self._reserved_for = self._left - left, left, job.id
 
     # --- what follows
 
@@ -257,8 +260,14 @@ def place_workers(
     return (*kept, *new)
 
 
-def _take_on(node: str, shape: Shape, ledger: Ledger, undo: Undo) -> Spot:
-    spot = ledger.spot_on(node, shape)  # type: ignore[arg-type]
+def _take_on(node: NodeName, shape: Shape, ledger: Ledger, undo: Undo) -> Spot:
+    """One worker more on this node; BadPlan if the place stage chose one that is not there or has no room."""
+    held = ledger.node(node)
+    if held is None:
+        raise BadPlan(f"the place stage chose a node that does not exist: {node}")
+    spot = Spot(node, held.pick_devices(shape))
+    if held.closed or not held.fits(shape.per_worker, spot.devices):
+        raise BadPlan(f"the place stage chose {node}, which has no room")
     undo.take(shape, spot)
     return spot
 

@@ -20,14 +20,15 @@ _FORGIVEN = 1e-9  # sums of fractions never add up exactly
 class NodeLedger:
     """What one node has and what of it is free."""
 
-    __slots__ = ("_free", "_free_devices", "closed", "index", "node")
+    __slots__ = ("_free", "_free_devices", "_usable", "closed", "index", "node")
 
     def __init__(self, node: Node, index: int = 0) -> None:
         self.node = node
         self.index = index  # its place among all nodes
         self.closed = False  # kept free for somebody, in this decision
         self._free_devices = {d.id: d for d in node.devices if not d.outside_use}
-        self._free = dict(node.usable.items())
+        self._usable = node.usable
+        self._free = dict(self._usable.items())
 
     @property
     def name(self) -> NodeName:
@@ -47,6 +48,10 @@ class NodeLedger:
             return 0.0
         free = self._free.get(pool, 0.0)
         return free - self._kept() if pool == CPUS else free
+
+    def amounts(self, resource: str) -> tuple[float, float]:
+        """What the node has of a resource for jobs in all, and what of it is free."""
+        return self._usable[resource], self._free.get(resource, 0.0)
 
     def room_for(self, shape: Shape) -> int:
         """How many workers of this shape still fit."""
@@ -181,10 +186,6 @@ class Ledger:
                 raise BadPlan(f"{'no node' if node is None else 'no room on'} {spot.node}")
             self.take(shape, spot)
             taken.append(spot)
-
-    def spot_on(self, name: NodeName, shape: Shape) -> Spot:
-        """The place that the next worker of this shape would get on this node."""
-        return Spot(name, self._nodes[name].pick_devices(shape))
 
     def set_closed(self, node: NodeLedger, closed: bool) -> None:
         self._out(node)

@@ -33,6 +33,13 @@ class WorkerExited(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointSeen(Event):
+    """From now on the job can be stopped without losing all it did."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True)
 class CancelAsked(Event):
     job: JobId
     by: str

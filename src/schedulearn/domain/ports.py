@@ -65,6 +65,9 @@ class Executor(Protocol):
     def resume(self, worker: WorkerId, node: NodeName) -> None:
         """The inverse of `pause`."""
 
+    def has_checkpoint(self, job: JobId) -> bool:
+        """Whether the job has left anything in its checkpoint folder."""
+
     def forget(self, job: JobId) -> None:
         """Remove all that is kept of a job that no longer runs."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedulearn.domain.errors import InvalidSpec
-from schedulearn.policies.registry import STAGES, stage
+from schedulearn.policies.registry import STAGES, StageInfo, stage
 from schedulearn.policies.stages import Policy
 
 
@@ -55,21 +55,37 @@ def build_policy(
     preset: str = DEFAULT_PRESET,
     stages: Mapping[str, str] | None = None,
     params: Mapping[str, Any] | None = None,
+    *,
+    files: bool = False,
 ) -> Policy:
-    """The policy of that name with its overrides. InvalidSpec names what is unknown and what there is."""
-    base = _preset(preset)
-    chosen = {"order": base.order, "allocate": base.allocate, "place": base.place}
-    for kind, name in (stages or {}).items():
-        if kind not in chosen:
-            raise InvalidSpec("stages", f"there is no stage {kind!r}", ", ".join(chosen))
-        chosen[kind] = name
-    infos = {kind: stage(kind, name) for kind, name in chosen.items()}
-    known = {name for info in infos.values() for name in info.params}
+    """The policy of that name with its overrides. InvalidSpec names what is unknown and what there is.
+
+    `files`: a stage may also be `FILE.py:Class`, which runs that file.
+    """
+    infos = _infos(preset, stages or {}, files)
+    known = {param for info, _ in infos.values() for param in info.params}
     if unknown := set(params or {}) - known:
         allowed = ", ".join(sorted(known)) or "none with these stages"
         raise InvalidSpec(f"params.{min(unknown)}", "no stage of this policy has this parameter", allowed)
-    built = {kind: info.build(params or {}) for kind, info in infos.items()}
+    built = {kind: info.build(params or {}) for kind, (info, _) in infos.items()}
+    chosen = {kind: name for kind, (_, name) in infos.items()}
     return Policy(preset, **built, stages=chosen, params=dict(params or {}))
+
+
+def params_of(preset: str, stages: Mapping[str, str] | None = None, *, files: bool = False) -> set[str]:
+    """The parameters that the stages of this policy have."""
+    return {param for info, _ in _infos(preset, stages or {}, files).values() for param in info.params}
+
+
+def _infos(preset: str, stages: Mapping[str, str], files: bool) -> dict[str, tuple[StageInfo, str]]:
+    """What makes each stage, and its name."""
+    base = _preset(preset)
+    chosen = {"order": base.order, "allocate": base.allocate, "place": base.place}
+    for kind in stages:
+        if kind not in chosen:
+            raise InvalidSpec("stages", f"there is no stage {kind!r}", ", ".join(chosen))
+    chosen |= stages
+    return {kind: (stage(kind, name, files=files), name) for kind, name in chosen.items()}
 
 
 def available() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from schedulearn.domain.errors import InvalidSpec
@@ -18,7 +19,11 @@ from schedulearn.policies.order.srsf import Srsf
 from schedulearn.policies.order.srtf import Srtf
 from schedulearn.policies.order.time_slice import TimeSlice
 from schedulearn.policies.place.best_fit import BestFit
+from schedulearn.policies.place.branch_and_bound import BranchAndBound
 from schedulearn.policies.place.count import Count
+from schedulearn.policies.place.genetic import Genetic
+from schedulearn.policies.place.hungarian import Hungarian
+from schedulearn.policies.place.k8s_default import K8sDefault
 from schedulearn.policies.place.pack import Pack
 from schedulearn.policies.place.round_robin import RoundRobin
 
@@ -68,6 +73,21 @@ def numbers(value: object, field_name: str) -> tuple[float, ...]:
     return found
 
 
+def whole(least: int, most: int) -> Parse:
+    """Makes a parser of whole numbers in a range."""
+
+    def parse(value: object, field_name: str) -> int:
+        try:
+            number = int(str(value))  # by way of text: neither 1.5 nor true is a whole number
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise InvalidSpec(field_name, f"{value!r} is not such a number", f"a whole number from {least} to {most}")
+        return number
+
+    return parse
+
+
 _TIRESIAS: dict[str, Parse] = {"thresholds": numbers, "promote": times_or_off}
 
 STAGES: dict[str, dict[str, StageInfo]] = {
@@ -97,12 +117,34 @@ STAGES: dict[str, dict[str, StageInfo]] = {
         "pack": StageInfo(Pack, "Fill the first node with room before the next."),
         "round-robin": StageInfo(RoundRobin, "Rotate over the nodes, one job each."),
         "best-fit": StageInfo(BestFit, "The node where it fits tightest."),
+        "hungarian": StageInfo(Hungarian, "As few nodes as possible, the rest of a job where it fits tightest."),
+        "branch-and-bound": StageInfo(
+            BranchAndBound,
+            "The fewest pairs across nodes, then the least scattered free slots, by exact search up to a bound.",
+            {"states": whole(1, 10_000_000)},
+        ),
+        "genetic": StageInfo(
+            Genetic,
+            "The same aims by a seeded genetic search.",
+            {"population": whole(2, 1_000), "generations": whole(0, 10_000), "seed": whole(0, 2**32 - 1)},
+        ),
+        "k8s-default": StageInfo(K8sDefault, "Each worker on the node with the least requested share, as Kubernetes."),
     },
 }
 
 
-def stage(kind: str, name: str) -> StageInfo:
-    try:
+def stage(kind: str, name: str, *, files: bool = False) -> StageInfo:
+    """One of the above, one that an installed package adds, or, where `files` are allowed, `FILE.py:Class`."""
+    if name in STAGES[kind]:
         return STAGES[kind][name]
-    except KeyError:
-        raise InvalidSpec(f"stages.{kind}", f"unknown stage {name!r}", ", ".join(STAGES[kind])) from None
+    # Only who asks for such a stage pays for looking.
+    from schedulearn.policies.plugins import from_file, installed, is_file, names
+
+    if files and is_file(name):
+        return from_file(kind, name)
+    if (info := installed(kind, name)) is not None:
+        return info
+    known = [*STAGES[kind], *names(kind)]
+    near = get_close_matches(name, known, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise InvalidSpec(f"stages.{kind}", f"unknown stage {name!r}{hint}", ", ".join(known))

@@ -159,6 +159,12 @@ class FreeNode(Protocol):
     def room_for(self, shape: Shape) -> int:
         """How many workers of this shape still fit."""
 
+    def free_slots(self, pool: str) -> float:
+        """GPUs, or cores, that are free for jobs of this pool."""
+
+    def amounts(self, resource: str) -> tuple[float, float]:
+        """What the node has of a resource for jobs in all, and what of it is free."""
+
 
 class Nodes(Protocol):
     """All nodes as a place stage sees them, in their own order."""

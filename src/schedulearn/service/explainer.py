@@ -13,6 +13,7 @@ from schedulearn.domain.states import JobState
 from schedulearn.estimate.remaining import Estimate, remaining_by_history, remaining_by_steps
 from schedulearn.policies.presets import build_policy
 from schedulearn.policies.stages import Policy
+from schedulearn.service.facts import LiveFacts
 from schedulearn.service.scheduler import policy_or_default
 from schedulearn.store import SavedState, Store
 
@@ -25,18 +26,19 @@ class Explainer:
         self._lock = threading.Lock()
         self._policy: Policy = build_policy()
         self._saved: SavedState | None = None
-        self._state = State(self._policy.order)
+        self._facts = LiveFacts(store)
+        self._state = State(self._policy.order, self._facts)
         self._durations: dict[tuple[str | None, str | None], list[float]] = {}
 
     def explain(self, job_id: JobId) -> Explanation:
         job = self._stored(job_id)
         now = self._clock.now()
         with self._lock:
-            saved, state = self._refresh(now)
+            state = self._refresh(now)
             if job.state is JobState.QUEUED:
                 # By now it may have started, or be over.
                 job = state.jobs.get(job_id) or self._stored(job_id)
-            return explain(state, self._policy, job, now, saved.memory, lambda other: self._remaining(other, now))
+            return explain(state, self._policy, job, now, lambda other: self._remaining(other, now))
 
     def _stored(self, job_id: JobId) -> Job:
         row = self._store.job(job_id)
@@ -67,15 +69,24 @@ class Explainer:
             self._durations[user, name] = known
         return known
 
-    def _refresh(self, now: float) -> tuple[SavedState, State]:
+    def _refresh(self, now: float) -> State:
         saved = self._saved
         if saved is None or saved.serial != self._store.last_event_serial():
             saved = self._saved = self._store.load_state(saved)
             self._policy, _ = policy_or_default(saved.policy)
-            self._state = restore(self._policy.order, saved.jobs, saved.attempts, saved.leases, saved.nodes, now)
+            self._state = restore(
+                self._policy.order,
+                self._facts,
+                saved.jobs,
+                saved.attempts,
+                saved.leases,
+                saved.nodes,
+                saved.memory,
+                now,
+            )
             self._durations.clear()
         for name in self._state.due(now):  # back-offs that have ended since, without an event
             job = self._state.jobs.get(name)
             if job and job.state is JobState.QUEUED:
                 self._state.queue.add(job, now)
-        return saved, self._state
+        return self._state

@@ -12,11 +12,11 @@ from typing import Any
 
 from schedulearn import __version__
 from schedulearn.control.explain import Explanation
-from schedulearn.control.ledger import Ledger
 from schedulearn.domain.errors import Conflict, InvalidSpec, NotAllowed, NotFound
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt
 from schedulearn.domain.node import NodeState
+from schedulearn.domain.resources import Resources
 from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.states import FINISHED, JobState
 from schedulearn.executors.process import logs
@@ -236,16 +236,15 @@ class Gateway:
 
     def nodes(self) -> list[NodeView]:
         nodes, leases = self._store.list_nodes(), self._store.leases()
-        ledger = Ledger(nodes, leases)
         storage = self._store.setting("storage", {})
         views = []
         for node in nodes:
             here = [lease for lease in leases if lease.node == node.name]
-            held = ledger.node(node.name)
+            held = sum((lease.amounts for lease in here), Resources())
             views.append(
                 NodeView(
                     node,
-                    held.free if held else node.usable,
+                    node.usable - held,
                     tuple(sorted({lease.worker.job for lease in here})),
                     {device: lease.worker.job for lease in here for device in lease.devices},
                     storage.get(node.name),

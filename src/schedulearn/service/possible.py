@@ -23,7 +23,7 @@ def check_possible(spec: JobSpec, nodes: Sequence[Node]) -> None:
     if not nodes:
         return
     shape = Shape.of(spec)
-    empty = [NodeLedger(_empty(node), ()) for node in nodes]
+    empty = [NodeLedger(_empty(node)) for node in nodes]
     _check_gpu_type(shape, nodes)
     for name in (GPUS, CPUS, MEMORY):
         _check_one(name, shape, empty)

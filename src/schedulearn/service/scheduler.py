@@ -4,11 +4,11 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 from schedulearn.control.cycle import apply_all, next_wake, plan
-from schedulearn.control.decide import Decision
 from schedulearn.control.restore import restore
 from schedulearn.control.state import Changes, State
 from schedulearn.domain import commands as cmd
@@ -18,7 +18,8 @@ from schedulearn.domain.job import Attempt
 from schedulearn.domain.ports import Clock, Executor
 from schedulearn.domain.states import JobState
 from schedulearn.policies.presets import build_policy
-from schedulearn.policies.stages import Memory, Policy
+from schedulearn.policies.stages import Policy
+from schedulearn.service.facts import LiveFacts
 from schedulearn.service.launch import Launcher
 from schedulearn.service.progress import ProgressWatcher
 from schedulearn.service.requests import to_event
@@ -57,7 +58,8 @@ class Scheduler:
         self._inbox: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._memory: Memory = {}
+        self._remembered: dict[str, Any] = {}  # the policy's memory as the store has it
+        self._facts = LiveFacts(store)
         self._nodes_seen_at = 0.0
         self._wake_at: float | None = None
 
@@ -104,18 +106,17 @@ class Scheduler:
         # 2. Apply
         apply_all(self.state, events, now)
         # 3. Decide, 4. Reconcile
-        decision = self._plan(now)
+        self._plan(now)
         # 5. Record
         changes = self.state.take_changes()
-        remembered = decision.memory if decision.memory != self._memory else None
-        if changes or requests or remembered is not None:
-            self._record(changes, [r.serial for r in requests], remembered)
-        self._memory = decision.memory
+        if changes or requests:
+            self._record(changes, [r.serial for r in requests])
         self._lease.renew_if_due()
         # 6. Act; what comes of it arrives as events
         for command in changes.commands:
             self._carry_out(command)
-        self._wake_at = next_wake(self.state, decision)
+        self._learn(changes)
+        self._wake_at = next_wake(self.state)
 
     def _sleep(self) -> None:
         wait = _POLL
@@ -144,19 +145,21 @@ class Scheduler:
         if now - self._nodes_seen_at < _LOOK_AT_NODES:
             return []
         self._nodes_seen_at = now
-        return [ev.NodeSeen(now, node) for node in self._executor.nodes()]
+        events: list[ev.Event] = [ev.NodeSeen(now, node) for node in self._executor.nodes()]
+        running = [self.state.jobs[number] for number in self.state.attempts]
+        unseen = [job.id for job in running if not job.checkpointed and self._executor.has_checkpoint(job.id)]
+        return events + [ev.CheckpointSeen(now, job) for job in unseen]
 
     # --- 3. decide, 4. reconcile ---
 
-    def _plan(self, now: float) -> Decision:
+    def _plan(self, now: float) -> None:
         try:
-            decision = plan(self.state, self._policies.now, now, self._memory)
+            decision = plan(self.state, self._policies.now, now)
         except Exception as error:
             self._policy_failed(error, now)
-            return Decision(memory=self._memory)
-        if decision.grants:  # an empty queue proves nothing
+            return
+        if decision and decision.grants:  # an empty queue proves nothing
             self._policies.good = self._policies.now
-        return decision
 
     def _policy_failed(self, error: Exception, now: float) -> None:
         """The plan is refused, the last good policy stays, and everybody can see why."""
@@ -195,7 +198,9 @@ class Scheduler:
 
     # --- 5. record ---
 
-    def _record(self, changes: Changes, requests: list[int], memory: Memory | None) -> None:
+    def _record(self, changes: Changes, requests: list[int]) -> None:
+        memory = dict(self.state.memory)
+        remembered, self._remembered = self._remembered, deepcopy(memory)
         self._store.save_cycle(
             Cycle(
                 fence=self._lease.fence,
@@ -207,9 +212,14 @@ class Scheduler:
                 events=changes.history,
                 forgotten=changes.forgotten,
                 requests_done=requests,
-                memory=None if memory is None else dict(memory),
+                memory=None if memory == remembered else memory,
             )
         )
+
+    def _learn(self, changes: Changes) -> None:
+        for job in changes.jobs.values():
+            if job.state is JobState.SUCCEEDED:
+                self._facts.learn(job)
 
     # --- 6. act ---
 
@@ -251,13 +261,15 @@ class Scheduler:
         saved = self._store.load_state()
         policy, problem = policy_or_default(saved.policy)
         self._policies = _Policies(policy, build_policy())
-        self._memory = saved.memory
+        self._remembered = deepcopy(saved.memory)
         now = self._clock.now()
         # A job whose submission was not looked at yet comes in through its request: only there it is found out
         # what has become of the jobs that it depends on.
         new = {request.job for request in self._store.requests_after(0) if request.kind == "submit"}
         jobs = [job for job in saved.jobs if job.id not in new]
-        self.state: State = restore(policy.order, jobs, saved.attempts, saved.leases, saved.nodes, now)
+        self.state: State = restore(
+            policy.order, self._facts, jobs, saved.attempts, saved.leases, saved.nodes, saved.memory, now
+        )
         if problem:
             self._note_fault(str((saved.policy or {}).get("preset")), problem, now)
         self._nodes_seen_at = 0.0

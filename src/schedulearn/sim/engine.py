@@ -61,11 +61,12 @@ class Simulation:
         policy: Policy,
         options: SimOptions | None = None,
         make_facts: Callable[[dict[JobId, JobModel]], Facts] = OracleFacts,
+        on_end: Callable[[JobModel], None] | None = None,  # told of each job that completes
     ) -> None:
         self.options = options or SimOptions()
         self.policy, self.workload, self.nodes = policy, workload, list(nodes)
         self.models: dict[JobId, JobModel] = {}
-        self.facts = make_facts(self.models)
+        self.facts, self._on_end = make_facts(self.models), on_end
         self.state = State(policy.order, self.facts, nodes, history=False)
         self.recorder = Recorder(workload, nodes, self.options.timeline)
         self._specs = SpecMaker(elastic=policy.allocate.elastic)
@@ -149,6 +150,8 @@ class Simulation:
         job, attempt = model.job, self.state.attempts[model.job.id]
         self.recorder.stopped(job, attempt, now)
         self.recorder.ended(job, model, now)
+        if self._on_end:
+            self._on_end(model)
         for worker in attempt.workers:
             apply(self.state, WorkerExited(now, worker.id, _DONE))
         del self.models[job.id]
@@ -172,7 +175,8 @@ class Simulation:
         for worker in self.state.attempts[job.id].workers:
             apply(self.state, WorkerStarted(now, worker.id))
         model = self.models[job.id]
-        begins = now + self.options.restart_cost if job.attempt > 1 else now
+        restarted = job.attempt > 1 and not self.policy.order.suspends
+        begins = now + self.options.restart_cost if restarted else now
         end = model.run(begins, self._rate(model))
         heapq.heappush(self._agenda.ends, (end, job.id, model.version))
         self.recorder.started(job, now)
@@ -211,8 +215,6 @@ class Simulation:
         apply(self.state, NodeLost(now, name, "the machine failed"))
         self.recorder.node_failed()
         heapq.heappush(self._agenda.nodes, (now + self.options.node_repair, index, True))
-        hit = [
-            attempt.id.job for attempt in self.state.attempts.values() if any(w.node == name for w in attempt.workers)
-        ]
-        for number in hit:
+        attempts = list(self.state.attempts.values())
+        for number in [a.id.job for a in attempts if any(worker.node == name for worker in a.workers)]:
             self._stop(self.state.jobs[number], now, _LOST)

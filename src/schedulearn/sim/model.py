@@ -4,7 +4,7 @@ import math
 
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
-from schedulearn.domain.spec import JobSpec, WorkerResources, Workers
+from schedulearn.domain.spec import JobSpec, Preemptible, WorkerResources, Workers
 from schedulearn.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.traces.types import TraceJob
 
@@ -59,7 +59,9 @@ class SpecMaker:
     def spec(self, trace: TraceJob) -> JobSpec:
         key = (trace.gpus, trace.workers)
         if key not in self._made:
-            self._made[key] = JobSpec("trace", (), workers=self._workers(trace), resources=_GPU)
+            self._made[key] = JobSpec(
+                "trace", (), workers=self._workers(trace), resources=_GPU, preemptible=Preemptible.YES
+            )
         return self._made[key]
 
     def _workers(self, trace: TraceJob) -> Workers:

@@ -48,6 +48,7 @@ def job_values(job: Job) -> Values:
         "stop": job.stop.value if job.stop else None,
         "outcome": _outcome_values(job.outcome),
         "forget": job.forget,
+        "mark": job.mark,
     }
 
 
@@ -76,6 +77,7 @@ def job_from(row: Row[Any]) -> Job:
         stop=StopReason(row.stop) if row.stop else None,
         outcome=_outcome_from(row.outcome),
         forget=row.forget,
+        mark=row.mark,
     )
 
 

@@ -83,6 +83,7 @@ jobs = Table(
     Column("stop", String(16)),
     Column("outcome", Json),
     Column("forget", Boolean, nullable=False),
+    Column("mark", Json),
     Index("ix_jobs_state", "state", "id"),
     Index("ix_jobs_user", "user", "id"),
     Index("ix_jobs_name", "name", "id"),

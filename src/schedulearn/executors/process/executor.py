@@ -88,6 +88,12 @@ class ProcessExecutor:
     def resume(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
         self._submit(worker, self._signal, worker, signal.SIGCONT)
 
+    def has_checkpoint(self, job: JobId) -> bool:
+        try:
+            return any(JobPaths.of(self._root, job).checkpoint.iterdir())
+        except OSError:
+            return False
+
     def forget(self, job: JobId) -> None:
         self._lanes.submit(job, partial(self._forget, job))
 

@@ -78,6 +78,7 @@ def _jobs() -> None:
         sa.Column("stop", sa.String(length=16), nullable=True),
         sa.Column("outcome", sa.Text(), nullable=True),
         sa.Column("forget", sa.Boolean(), nullable=False),
+        sa.Column("mark", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
     )

@@ -1,0 +1,51 @@
+"""As Kubernetes does it by default: a baseline."""
+
+from heapq import heappop, heappush
+
+from schedulearn.domain.ids import NodeName
+from schedulearn.domain.resources import CPUS, GPUS, MEMORY
+from schedulearn.domain.shape import Shape
+from schedulearn.policies.stages import FreeNode, Memory, Nodes
+
+
+class K8sDefault:
+    """Each worker by itself goes to the node with the least requested share of CPU and memory.
+
+    A node's score is the mean free share (least allocated) plus how even the shares are (balanced allocation), with
+    the worker on it. Ties go to the node with more room, then to the first.
+    """
+
+    def place(self, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
+        open_nodes = list(nodes.by_room(shape))
+        heap: list[tuple[float, int]] = []
+        for i, (_, node) in enumerate(open_nodes):
+            heappush(heap, (-score(node, shape, 1), i))
+        placed: list[NodeName] = []
+        taken = [0] * len(open_nodes)
+        while heap and len(placed) < workers:
+            _, i = heappop(heap)
+            room, node = open_nodes[i]
+            placed.append(node.name)
+            taken[i] += 1
+            if taken[i] < room:
+                heappush(heap, (-score(node, shape, taken[i] + 1), i))
+        return placed if len(placed) == workers else None
+
+
+def score(node: FreeNode, shape: Shape, workers: int) -> float:
+    """How good the node would be with so many workers of this shape added: 0 to 2, more is better."""
+    shares = []
+    for name in _scored_resources(node, shape):
+        usable, free = node.amounts(name)
+        if usable > 0:
+            shares.append((usable - free + workers * shape.per_worker[name]) / usable)
+    if not shares:
+        return 0.0
+    least_allocated = 1.0 - sum(shares) / len(shares)
+    balanced = 1.0 - (max(shares) - min(shares)) / 2  # of two numbers, half the distance is the standard deviation
+    return least_allocated + balanced
+
+
+def _scored_resources(node: FreeNode, shape: Shape) -> tuple[str, ...]:
+    # Traces say nothing of cores: there GPUs are all that a node can be judged by.
+    return (CPUS, MEMORY) if node.amounts(CPUS)[0] > 0 or not shape.gpus else (GPUS,)

@@ -1,0 +1,69 @@
+"""What the live service knows of jobs beyond what their users said. Implements `policies.stages.Facts`."""
+
+import math
+
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import Job
+from schedulearn.domain.speedup import SpeedUp, assumed_speedup
+from schedulearn.domain.states import JobState
+from schedulearn.estimate.history import Finished, History
+from schedulearn.estimate.remaining import remaining_by_steps
+from schedulearn.store import Store
+
+_LOOK_EVERY = 2.0  # seconds between two looks at the steps of running jobs
+_REMEMBERED = 1000  # finished jobs that are learned from after a restart
+
+
+class LiveFacts:
+    """Steps where a job said how many there are, else the durations of earlier jobs like it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._history: History | None = None
+        self._steps: dict[JobId, int] = {}
+        self._looked_at = -math.inf
+
+    def remaining(self, job: Job, now: float) -> float:
+        self._look(now)
+        ran = job.ran.at(now)
+        step = self._steps.get(job.id)
+        if job.spec.steps and step and (by_steps := remaining_by_steps(ran, step, job.spec.steps)):
+            return by_steps.expected
+        known = self._past().remaining(job.user, job.spec.name, _slots(job), ran)
+        return known.expected if known else math.inf
+
+    def duration(self, job: Job) -> float:
+        known = self._past().duration(job.user, job.spec.name, _slots(job))
+        return known.expected if known else math.inf
+
+    def speedup(self, job: Job) -> SpeedUp:
+        return assumed_speedup(job.shape.workers.max)
+
+    def _look(self, now: float) -> None:
+        """See how far running jobs are, if that was not done just now."""
+        if now - self._looked_at < _LOOK_EVERY:
+            return
+        self._looked_at = now
+        rows, _ = self._store.list_jobs([JobState.RUNNING], limit=10_000)
+        self._steps = {row.job.id: row.progress.step for row in rows if row.progress}
+
+    def learn(self, job: Job) -> None:
+        self._past().learn(_finished(job))
+
+    def _past(self) -> History:
+        # Read when first asked for: most policies never ask.
+        if self._history is None:
+            self._history = History()
+            states = [JobState.SUCCEEDED]
+            rows, _ = self._store.list_jobs(states, sort="finished_at", descending=True, limit=_REMEMBERED)
+            for row in reversed(rows):
+                self._history.learn(_finished(row.job))
+        return self._history
+
+
+def _finished(job: Job) -> Finished:
+    return Finished(job.user, job.spec.name, _slots(job), job.ran.value)
+
+
+def _slots(job: Job) -> int:
+    return job.shape.workers.want * job.shape.gpus

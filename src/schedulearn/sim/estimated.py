@@ -1,0 +1,83 @@
+"""Durations as they are guessed from the jobs that have completed so far, instead of the true ones."""
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import Job
+from schedulearn.domain.speedup import SpeedUp
+from schedulearn.estimate.error import accuracy
+from schedulearn.estimate.history import Finished, History
+from schedulearn.estimate.remaining import Estimate
+from schedulearn.sim.model import JobModel
+
+
+class EstimatedFacts:
+    """Implements `policies.stages.Facts`. Speed-ups are those of the trace; only time is guessed.
+
+    The guess for a waiting job is made when it joins the queue and holds until it has run again: a queue relies on
+    it that what is waiting keeps its place.
+    """
+
+    def __init__(self) -> None:
+        self._models: dict[JobId, JobModel] = {}
+        self._history = History()
+        self._at_submit: dict[JobId, Estimate | None] = {}
+        self._waiting: dict[JobId, tuple[int, float]] = {}  # (attempts so far, seconds)
+        self._pairs: list[tuple[Estimate, float]] = []  # (estimated, true) of completed jobs
+        self._unknown = 0  # jobs of which nothing was known when they were submitted
+
+    def of(self, models: dict[JobId, JobModel]) -> "EstimatedFacts":
+        """Of the jobs of this simulation."""
+        self._models = models
+        return self
+
+    def remaining(self, job: Job, now: float) -> float:
+        if job.spots:
+            return self._remaining(job, now)
+        kept = self._waiting.get(job.id)
+        if kept is None or kept[0] != job.attempt:
+            self._note(job)
+            kept = self._waiting[job.id] = (job.attempt, self._remaining(job, now))
+        return kept[1]
+
+    def duration(self, job: Job) -> float:
+        estimate = self._note(job)
+        return estimate.expected if estimate else math.inf
+
+    def speedup(self, job: Job) -> SpeedUp:
+        return self._models[job.id].speedup
+
+    def ended(self, model: JobModel) -> None:
+        """A job has completed: learn from it, and see how far off the guess was."""
+        trace, number = model.trace, model.job.id
+        self._history.learn(Finished(trace.user, trace.name, trace.gpus, trace.duration))
+        self._waiting.pop(number, None)
+        if number in self._at_submit:
+            estimate = self._at_submit.pop(number)
+            if estimate is not None:
+                self._pairs.append((estimate, trace.duration))
+
+    def report(self) -> dict[str, Any]:
+        """Where durations came from, and how far off they were."""
+        found = accuracy(self._pairs)
+        if found is None and not self._unknown:
+            return {"source": "not needed"}
+        return {"source": "history", "unknown": self._unknown, **(asdict(found) if found else {"count": 0})}
+
+    def _note(self, job: Job) -> Estimate | None:
+        """The guess of when it was submitted, which is when it is first asked for."""
+        if job.id not in self._at_submit:
+            trace = self._models[job.id].trace
+            estimate = self._history.duration(trace.user, trace.name, trace.gpus)
+            self._unknown += estimate is None
+            self._at_submit[job.id] = estimate
+        return self._at_submit[job.id]
+
+    def _remaining(self, job: Job, now: float) -> float:
+        model = self._models[job.id]
+        trace = model.trace
+        done = trace.duration - model.left(now)  # what it has done so far is no secret
+        estimate = self._history.remaining(trace.user, trace.name, trace.gpus, done)
+        return estimate.expected if estimate else math.inf
