@@ -166,7 +166,9 @@ def test_the_time_limit_of_a_running_job_is_changed(client: Client) -> None:
 
 
 def test_the_memory_limit_is_told_in_words(client: Client, service: Service) -> None:
-    code = "import time\nblock = bytearray(200_000_000)\nfor i in range(0, len(block), 4096): block[i] = 1\ntime.sleep(5)"
+    code = (
+        "import time\nblock = bytearray(200_000_000)\nfor i in range(0, len(block), 4096): block[i] = 1\ntime.sleep(5)"
+    )
     job = submit(client, script(code, resources={**SMALL, "memory": "64MB"}))
     assert ended(client, job)["state"] == "failed"
     assert "killed by SIGKILL: out of memory (limit 64 MB)" in service.cli("describe", str(job)).stdout

@@ -34,6 +34,7 @@ def data(tmp_path: Path) -> Iterator[Path]:
 # --- one or two processes
 
 
+@pytest.mark.slow
 def test_two_processes_work_together_and_each_role_is_played_once(data: Path, tmp_path: Path) -> None:
     api, scheduler = Service(data, "--only", "api"), Service(data, "--only", "scheduler")
     with api, scheduler, api.client() as client:
@@ -66,6 +67,7 @@ def test_a_whole_second_service_is_refused(client: Client, service: Service) -> 
     assert client.health()["status"] == "ok"
 
 
+@pytest.mark.slow
 def test_in_the_background_and_back(data: Path) -> None:
     began = run_cli("up", "--data", str(data), "--port", "0", "--detach")
     assert began.returncode == 0
@@ -168,6 +170,7 @@ def unprivileged(prefix: list[str], data: Path) -> Any:
 # --- backup and restore
 
 
+@pytest.mark.slow
 def test_a_backup_of_a_running_service_comes_to_life_elsewhere(
     client: Client, service: Service, data: Path, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from schedulearn.domain.ids import JobId, WorkerId
 from schedulearn.domain.outcome import Ending
 from schedulearn.domain.spec import WorkerResources
-from schedulearn.executors.process.cgroups import NO_CGROUPS, Cgroups, detect
+from schedulearn.executors.process.cgroups import MOST_PROCESSES, NO_CGROUPS, Cgroups, detect
 from schedulearn.executors.process.cores import Cores
 from schedulearn.executors.process.groups import Groups
 
@@ -216,3 +216,8 @@ def test_detect_version_2(tmp_path: Path) -> None:
 def test_detect_nothing(tmp_path: Path) -> None:
     assert detect(tmp_path) == NO_CGROUPS
     assert detect(proc(tmp_path, V1, V1_OWN), writable=lambda _: False) == NO_CGROUPS
+
+
+def test_a_worker_may_have_only_so_many_processes() -> None:
+    plans = Cgroups(pids=Path("/groups")).plan("1.1.0", None, None)
+    assert plans[0]["steps"][-1] == ("write", "/groups/schedulearn/1.1.0/pids.max", str(MOST_PROCESSES))

@@ -38,7 +38,7 @@ def test_round_trip(data: Path, tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600, "it holds secrets"
     restore(file, back)
     assert (back / "jobs/1/run/model.pt").read_bytes() == (data / "jobs/1/run/model.pt").read_bytes()
-    assert os.readlink(back / "jobs/1/run/latest") == "/somewhere/else"
+    assert (back / "jobs/1/run/latest").readlink() == Path("/somewhere/else")
     assert (back / "client.json").exists()
     with open_store(back / "schedulearn.db") as store:
         row = store.job(JobId(1))

@@ -45,7 +45,8 @@ def test_the_lock_of_a_process_that_was_killed_is_free(folder: DataFolder) -> No
     code = (
         "import sys; from pathlib import Path; from schedulearn.service.config import DataFolder;"
         "from schedulearn.service.roles import RoleLock;"
-        "lock = RoleLock(DataFolder(Path(sys.argv[1])), 'api'); lock.acquire(); print('held', flush=True); sys.stdin.read()"
+        "lock = RoleLock(DataFolder(Path(sys.argv[1])), 'api'); lock.acquire();"
+        "print('held', flush=True); sys.stdin.read()"
     )
     words = [sys.executable, "-c", code, str(folder.root)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:

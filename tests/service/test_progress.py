@@ -161,8 +161,8 @@ def test_output_is_read_on_when_its_beginning_was_removed(bench: Bench) -> None:
     run.prints(b"loss: 3\n")
     for _ in range(40):
         run.prints(b"y" * 1023 + b"\n")
-    run.prints(b"loss: 2\n")
-    assert [value for _, value in run.curve] == [3.0, 2.0]
+    run.prints(b"loss: 2\n", b"loss: 1\n")
+    assert [value for _, value in run.curve] == [3.0, 2.0, 1.0]
 
 
 def test_an_endless_line_takes_no_memory(run: Run) -> None:

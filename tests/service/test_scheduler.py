@@ -393,11 +393,16 @@ def test_a_bad_plan_is_refused_and_the_last_good_policy_stays(bench: Bench, bad:
     assert bench.story()[-2:] == ["policy_set", "policy_fault"]
     assert bench.cycle() == [("start", "2.1.0"), ("start", "2.1.1")]
     assert bench.scheduler._policies.now.preset == "round-robin"
-    assert bench.scheduler.state.ledger.nodes[0].free["cpus"] == 0.5, "nothing was taken by the plans that were refused"
+    assert next(iter(bench.scheduler.state.ledger)).free["cpus"] == 0.5, "nothing was taken by the plans that were refused"
 
 
-def test_a_policy_that_fails_only_later_gives_way_to_the_default(bench: Bench, bad: tuple[dict[str, str], str]) -> None:
+def test_a_policy_that_fails_only_when_there_is_something_to_decide(
+    bench: Bench, bad: tuple[dict[str, str], str]
+) -> None:
     stages, _ = bad
+    set_policy(bench, preset="round-robin")
+    bench.running(cpus=0.5)
+    bench.exited("1.1.0")
     set_policy(bench, stages)
     bench.cycle()
     assert fault(bench) is None, "with nothing to decide nothing can go wrong"
@@ -405,8 +410,21 @@ def test_a_policy_that_fails_only_later_gives_way_to_the_default(bench: Bench, b
     bench.submit(cpus=2)
     bench.cycle()
     assert fault(bench)
-    assert bench.cycle() == [("start", "1.1.0"), ("start", "1.1.1")]
+    assert bench.cycle() == [("start", "2.1.0"), ("start", "2.1.1")]
+    assert bench.scheduler._policies.now.preset == "round-robin"
+
+
+def test_after_a_restart_a_policy_that_fails_gives_way_to_the_default(
+    bench: Bench, bad: tuple[dict[str, str], str]
+) -> None:
+    stages, _ = bad
+    set_policy(bench, stages)
+    bench.cycle()
     bench.live()
+    bench.submit(workers=2, cpus=1)
+    bench.submit(cpus=2)
+    bench.cycle()
+    assert bench.cycle() == [("start", "1.1.0"), ("start", "1.1.1")]
     assert bench.store.setting("policy")["stages"] == stages, "what was asked for is kept for all to see"
 
 

@@ -59,7 +59,6 @@ def crash_test(data: Path, jobs: int, kills: int, seed: int, longest: float = 0.
         with service.client() as client:
             submitted = [_submit(client, f"short-{i}", seconds) for i, seconds in enumerate(lengths)]
         killer.join()
-        service.start()
         with service.client() as client:
             wait_until(lambda: _all_over(client, jobs), PATIENCE + 2.0 * jobs, "all jobs have ended")
             states = Counter(client.job(job)["state"] for job in submitted)
@@ -75,6 +74,7 @@ def _kill_again_and_again(service: Service, moments: list[float]) -> None:
             service.launch()
         time.sleep(moment)
         service.kill()
+    service.start()
 
 
 def _submit(client: Client, name: str, seconds: float) -> int:

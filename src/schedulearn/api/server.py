@@ -15,6 +15,7 @@ from schedulearn.api.app import create_app
 from schedulearn.domain.errors import SchedulearnError
 from schedulearn.service.config import Options
 from schedulearn.service.housekeeping import Storage
+from schedulearn.service.roles import refuse_if_taken
 from schedulearn.service.runtime import Runtime
 
 _GRACE_FOR_STREAMS = 2  # seconds that open streams get when the service stops
@@ -33,6 +34,7 @@ def serve(options: Options, announce: Callable[[Started], None]) -> None:
     """Run the service. Running jobs go on when it stops."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("schedulearn").setLevel(options.log_level.upper())
+    refuse_if_taken(options)  # before anything else, or the port would be blamed
     listening = _listen(options) if "api" in options.roles else None
     with Runtime(options) as runtime:
         url = _url(options.host, listening) if listening else None

@@ -281,6 +281,8 @@ class JobIn(Strict):
 def default_name(command: str | tuple[str, ...] | None, image: str | None) -> str:
     """`train` for `python -u train.py --lr 1`: the first word that is neither an interpreter nor an option."""
     words = list(command) if isinstance(command, tuple) else _split(command or "")
+    if "-c" in words:
+        words = words[: words.index("-c")]  # what follows is a program, not a name
     words = [PurePosixPath(word).name for word in words if not word.startswith("-") and "=" not in word]
     named = [word for word in words if not word.startswith(_INTERPRETERS)]
     best = next(iter(named or words), "") or PurePosixPath(image or "job").name

@@ -9,7 +9,7 @@ from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job, Spot
 from schedulearn.domain.shape import Shape
-from schedulearn.policies.stages import DoesNotFit, HeldBehind, Memory, NoPlace, Policy, Refusal
+from schedulearn.policies.stages import DoesNotFit, HeldBehind, Key, Memory, NoPlace, Policy, Refusal
 
 _FORGIVEN = 1e-9
 
@@ -120,6 +120,21 @@ class PoolContest:
     def running(self) -> list[Job]:
         return [job for _, job in self._sorted_holders()]
 
+    def first_waiting(self, count: int) -> list[Job]:
+        return self._queue.first(self._pool, count)
+
+    @property
+    def preemptive(self) -> bool:
+        return self._policy.order.preemptive
+
+    def rank(self, job: Job) -> Key:
+        if not job.spots:
+            return self._queue.key(job)
+        return (-job.priority, *self._policy.order.key(job, self.now, self.facts), job.id)
+
+    def queue_of(self, job: Job) -> int:
+        return self._policy.order.queue_of(job)
+
     def waiting(self) -> Iterator[Job]:
         while self._walk.next_entry is not None:
             yield self._walk.next_job()
@@ -140,14 +155,15 @@ class PoolContest:
         if cost - self._given.get(job.id, 0) * job.shape.slots > self._left + _FORGIVEN:
             return False
         if not job.spots:
-            if self._limits.get(job.shape, 1) <= 0:
+            first = job.id not in self._given
+            if first and self._limits.get(job.shape, 1) <= 0:
                 return False  # it would fit by count, but was found to have no place
             if not self._holders and not self._place_now(job, workers):
                 return False
-            if job.shape in self._limits:
-                self._limits[job.shape] -= 1
-            if job.id not in self._given:
+            if first:
                 self._walk.take(job)
+                if job.shape in self._limits:
+                    self._limits[job.shape] -= 1
             self._changed[job.id] = (job, workers)
         elif workers != len(job.spots):
             self._changed[job.id] = (job, workers)
@@ -219,8 +235,11 @@ class PoolContest:
 
     def _place_now(self, job: Job, workers: int) -> bool:
         """Nobody leaves in this contest: what is free now is all there is, so it can be placed at once."""
+        mark = self._undo.mark()
+        self._undo.give_back(job.shape, self._spots.get(job.id, ()))  # it may be given something else than before
         spots = place_workers(job, workers, self._policy, self._ledger, self._undo, self.memory)
         if spots is None:
+            self._undo.back_to(mark)
             return False
         self._spots[job.id] = spots
         return True

@@ -18,6 +18,7 @@ class Queue:
     def __init__(self, order: Order, facts: Facts, jobs: Iterable[Job] = (), now: float = 0.0) -> None:
         self.order, self.facts = order, facts
         self.demand: dict[str, float] = defaultdict(float)  # slots of each pool that all of them want together
+        self._counts: dict[str, int] = defaultdict(int)  # by pool
         self._entries: dict[JobId, Entry] = {}
         self._heaps: dict[str, dict[Shape, list[Entry]]] = defaultdict(dict)  # by pool and shape
         self._added = 0
@@ -35,13 +36,14 @@ class Queue:
         return (entry[2] for entry in self._entries.values())
 
     def count(self, pool: str) -> int:
-        return sum(1 for job in self if job.shape.pool == pool)
+        return self._counts[pool]
 
     def add(self, job: Job, now: float) -> None:
         """Add it, or give it its new key."""
         shape = job.shape
         if job.id not in self._entries:
             self.demand[shape.pool] += shape.workers.want * shape.slots
+            self._counts[shape.pool] += 1
         self._added += 1
         entry = ((-job.priority, *self.order.key(job, now, self.facts), job.id), self._added, job)
         self._entries[job.id] = entry
@@ -57,6 +59,7 @@ class Queue:
         if entry:
             shape = entry[2].shape
             self.demand[shape.pool] -= shape.workers.want * shape.slots
+            self._counts[shape.pool] -= 1
 
     def is_head(self, job: Job) -> bool:
         entry = self.head(job.shape)
@@ -82,6 +85,24 @@ class Queue:
         heaps.pop(shape, None)
         return None
 
+    def key(self, job: Job) -> Key:
+        """What a waiting job is sorted by."""
+        return self._entries[job.id][0]
+
+    def first(self, pool: str, count: int) -> list[Job]:
+        """The first so many of a pool, in order: down the heaps, without taking anything out of them."""
+        found: list[Job] = []
+        nearest = [(heap[0], 0, heap) for heap in self._heaps[pool].values() if heap]
+        heapq.heapify(nearest)
+        while nearest and len(found) < count:
+            entry, place, heap = heapq.heappop(nearest)
+            for below in (2 * place + 1, 2 * place + 2):
+                if below < len(heap):
+                    heapq.heappush(nearest, (heap[below], below, heap))
+            if self._entries.get(entry[2].id) is entry:
+                found.append(entry[2])
+        return found
+
     def pop(self, shape: Shape) -> None:
         """Take the head out of its heap, for the time of a walk."""
         heapq.heappop(self._heaps[shape.pool][shape])
@@ -106,6 +127,7 @@ class QueueWalk:
         self._queue = queue
         self._heads: list[tuple[Entry, Shape]] = []
         self._taken: list[Job] = []
+        self._out_of_turn: set[JobId] = set()
         for shape in queue.shapes(pool):
             self.open(shape)
 
@@ -119,13 +141,22 @@ class QueueWalk:
 
     def take(self, job: Job) -> None:
         """The job got something: the next of its shape may try."""
-        self._taken.append(job)
-        self._queue.pop(job.shape)
+        if not self._queue.is_head(job):
+            self._out_of_turn.add(job.id)  # passed over as soon as it comes to the top
+            return
+        self._pop(job)
         self.open(job.shape)
 
     def open(self, shape: Shape) -> None:
-        if entry := self._queue.head(shape):
-            heapq.heappush(self._heads, (entry, shape))  # keys never tie, so shapes are not compared
+        while entry := self._queue.head(shape):
+            if entry[2].id not in self._out_of_turn:
+                heapq.heappush(self._heads, (entry, shape))  # keys never tie, so shapes are not compared
+                return
+            self._pop(entry[2])
+
+    def _pop(self, job: Job) -> None:
+        self._taken.append(job)
+        self._queue.pop(job.shape)
 
     def rest(self) -> list[Job]:
         return [entry[2] for entry, _ in self._heads]

@@ -57,6 +57,10 @@ class Order:
     ) -> None:
         """A decision was made: these of all jobs have just got workers, and these have lost theirs."""
 
+    def queue_of(self, job: Job) -> int:
+        """Which of its queues the job is in, 0 for the first; an order may well have only one."""
+        return 0
+
     def expires(self, job: Job, now: float) -> float | None:
         """When the mark of this job, running or waiting, changes by itself."""
         return None
@@ -115,6 +119,10 @@ class Contest(Protocol):
     @property
     def waiting_count(self) -> int: ...
 
+    @property
+    def preemptive(self) -> bool:
+        """May a running job lose all its workers? Otherwise it must be given at least min."""
+
     def running(self) -> list[Job]:
         """The running jobs of this contest, in order."""
 
@@ -124,6 +132,15 @@ class Contest(Protocol):
 
     def waiting(self) -> Iterator[Job]:
         """The same, without the running ones."""
+
+    def first_waiting(self, count: int) -> list[Job]:
+        """The first so many of all waiting jobs, in order. Any of them may be given something."""
+
+    def rank(self, job: Job) -> Key:
+        """Its place in the order: the smaller goes first."""
+
+    def queue_of(self, job: Job) -> int:
+        """Which of the order's queues it is in, 0 for the first."""
 
     def cost(self, job: Job) -> float:
         """Slots that one worker takes."""

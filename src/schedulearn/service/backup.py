@@ -55,13 +55,13 @@ def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
     if name in _LEFT_OUT or path.name.endswith(".lock") or (name.startswith("jobs/") and path.name == _CLAIM):
         return
     try:
-        info = tar.gettarinfo(path, name)
+        info = cast(tarfile.TarInfo | None, tar.gettarinfo(path, name))  # None: neither file, folder nor link
         entries = sorted(path.iterdir()) if info and info.isdir() else []
         file = open(path, "rb") if info and info.isreg() else None  # noqa: SIM115 # closed below
     except FileNotFoundError:
         return
     if info is None:
-        return  # a socket
+        return
     if file is None:
         tar.addfile(info)
     else:

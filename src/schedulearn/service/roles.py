@@ -10,7 +10,7 @@ from typing import IO
 
 from schedulearn.domain.errors import RoleTaken
 from schedulearn.domain.ports import Clock
-from schedulearn.service.config import DataFolder
+from schedulearn.service.config import DataFolder, Options
 from schedulearn.store import Store
 
 TTL = 30.0  # seconds after which another host may take over from a scheduler that no longer renews its lease
@@ -52,6 +52,15 @@ class RoleLock:
             f"another process (pid {pid}) already runs the {self._role} on {self._path.parent}. "
             f"Stop it with `schedulearn down --data {self._path.parent}`, or choose another --data folder."
         )
+
+
+def refuse_if_taken(options: Options) -> None:
+    """RoleTaken if another process plays one of these roles."""
+    for role in sorted(options.roles):
+        if options.folder.lock(role).exists():
+            lock = RoleLock(options.folder, role)
+            lock.acquire()
+            lock.release()
 
 
 class SchedulerLease:

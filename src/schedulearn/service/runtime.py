@@ -52,7 +52,8 @@ class Runtime:
         self._stack.close()
 
     def _open(self) -> None:
-        self.folder.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Jobs that run as their own users must get through to their folders; what is secret has a mode of its own.
+        self.folder.root.mkdir(parents=True, exist_ok=True, mode=0o711)
         for role in sorted(self.options.roles):
             lock = RoleLock(self.folder, role)
             lock.acquire()

@@ -46,7 +46,7 @@ class SnapshotFolder:
     def upload(self, sha256: str) -> "Upload":
         """Take an archive in pieces."""
         self.path(sha256)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # other users' code
         return Upload(self, sha256)
 
 

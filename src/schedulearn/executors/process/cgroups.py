@@ -14,7 +14,8 @@ from typing import Any
 PARENT = "schedulearn"  # the group around all workers' groups
 PERIOD = 100_000  # microseconds in which a CPU quota is given out
 SMALLEST_QUOTA = 1_000  # the kernel takes no less
-CPU, MEMORY = "cpu", "memory"
+MOST_PROCESSES = 4096  # of one worker, threads included: a runaway fork must not take the machine with it
+CPU, MEMORY, PIDS = "cpu", "memory", "pids"
 
 Plan = dict[str, Any]  # one group as the shim reads it from launch.json: dir, controllers, steps, oom
 Step = tuple[str, str, str]  # ("mkdir" | "write" | "try", path, value); a "try" may fail
@@ -26,6 +27,7 @@ class Cgroups:
 
     cpu: Path | None = None  # version 1
     memory: Path | None = None  # version 1
+    pids: Path | None = None  # version 1
     unified: Path | None = None  # version 2
 
     def plan(self, name: str, cpus: float | None, memory: int | None) -> list[Plan]:
@@ -37,6 +39,8 @@ class Cgroups:
             plans.append(_plan_v1(self.cpu, name, CPU, _cpu_v1(cpus)))
         if self.memory is not None and memory is not None:
             plans.append(_plan_v1(self.memory, name, MEMORY, _memory_v1(memory)))
+        if self.pids is not None:
+            plans.append(_plan_v1(self.pids, name, PIDS, [("write", "pids.max", str(MOST_PROCESSES))]))
         return plans
 
 
@@ -71,9 +75,12 @@ def _plan_unified(base: Path, name: str, cpus: float | None, memory: int | None)
     enable = " ".join(f"+{c}" for c in controllers)
     steps: list[Step] = [
         ("mkdir", str(parent), ""),
+        ("try", str(base / "cgroup.subtree_control"), f"+{PIDS}"),
+        ("try", str(parent / "cgroup.subtree_control"), f"+{PIDS}"),
         ("write", str(base / "cgroup.subtree_control"), enable),
         ("write", str(parent / "cgroup.subtree_control"), enable),
         ("mkdir", str(folder), ""),
+        ("try", str(folder / "pids.max"), str(MOST_PROCESSES)),
     ]
     if cpus is not None:
         steps.append(("write", str(folder / "cpu.max"), f"{_quota(cpus)} {PERIOD}"))
@@ -113,7 +120,7 @@ def detect(proc: Path = Path("/proc/self"), writable: Callable[[Path], bool] | N
         unified = None
     if unified is not None:
         return Cgroups(unified=_delegated_parent(unified) or unified)
-    return Cgroups(cpu=find("cgroup", CPU), memory=find("cgroup", MEMORY))
+    return Cgroups(cpu=find("cgroup", CPU), memory=find("cgroup", MEMORY), pids=find("cgroup", PIDS))
 
 
 def _mounts(mountinfo: str) -> Mapping[str, list[_Mount]]:

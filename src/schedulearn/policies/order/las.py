@@ -31,6 +31,9 @@ class Las(Order):
         queue, part, place, _, _ = job.mark
         return (queue, part, place)
 
+    def queue_of(self, job: Job) -> int:
+        return int(job.mark[0])
+
     def joined(self, job: Job, now: float, memory: Memory) -> None:
         if job.mark is None:
             part, place = (0, _next(memory)) if job.spots else _tail(memory)
