@@ -48,6 +48,11 @@ PRESETS: dict[str, Preset] = {
         allocate="elastic",
     ),
     "elastic-srjf": Preset("As elastic-fifo, with the shortest estimated job first.", order="srjf", allocate="elastic"),
+    "afs-l": Preset(
+        "Short jobs first; each further worker goes where it does most for the average completion time (AFS-L).",
+        order="srtf-min",
+        allocate="afs",
+    ),
 }
 
 

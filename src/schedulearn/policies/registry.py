@@ -7,6 +7,7 @@ from typing import Any
 
 from schedulearn.domain.errors import InvalidSpec
 from schedulearn.domain.units import parse_duration
+from schedulearn.policies.allocate.afs import Afs
 from schedulearn.policies.allocate.elastic import Elastic
 from schedulearn.policies.allocate.rigid import Rigid
 from schedulearn.policies.allocate.strict import Strict
@@ -17,6 +18,7 @@ from schedulearn.policies.order.las import Las
 from schedulearn.policies.order.srjf import Srjf
 from schedulearn.policies.order.srsf import Srsf
 from schedulearn.policies.order.srtf import Srtf
+from schedulearn.policies.order.srtf_min import SrtfMin
 from schedulearn.policies.order.time_slice import TimeSlice
 from schedulearn.policies.place.best_fit import BestFit
 from schedulearn.policies.place.branch_and_bound import BranchAndBound
@@ -95,6 +97,7 @@ STAGES: dict[str, dict[str, StageInfo]] = {
         "fifo": StageInfo(Fifo, "In the order of submission."),
         "srjf": StageInfo(Srjf, "The shortest estimated job first; nobody is interrupted."),
         "srtf": StageInfo(Srtf, "The shortest remaining time first, interrupting longer ones."),
+        "srtf-min": StageInfo(SrtfMin, "As srtf, with each job's least number of workers; what AFS starts jobs by."),
         "srsf": StageInfo(Srsf, "The smallest remaining time × GPUs first, interrupting others."),
         "edf": StageInfo(Edf, "The earliest deadline first; those that cannot make theirs any more come later."),
         "las": StageInfo(Las, "Who has had the least service goes first, in discrete queues.", _TIRESIAS),
@@ -111,6 +114,7 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             {"starvation_guard": seconds_or_off},
         ),
         "elastic": StageInfo(Elastic, "Everybody gets its least, then the rest is handed out in turn."),
+        "afs": StageInfo(Afs, "Each worker goes to the job where it does most for the average completion time."),
     },
     "place": {
         "count": StageInfo(Count, "Free slots are counted, nodes ignored."),

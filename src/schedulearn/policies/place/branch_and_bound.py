@@ -23,8 +23,6 @@ from schedulearn.policies.place.solve import (
 )
 from schedulearn.policies.stages import Memory, Nodes
 
-_UNPROVEN = "branch_and_bound.unproven"  # in a policy's notes: how often the bound on states was reached
-
 
 class Answer(NamedTuple):
     assignment: Assignment | None  # the best that was found
@@ -32,19 +30,14 @@ class Answer(NamedTuple):
 
 
 class BranchAndBound:
-    """New workers of one job: the best place by search, up to a bound on explored states."""
+    """New workers of one job: the best place there is. For one job alone the first guess can be proven best, so the
+    bound on states is never reached; it matters where a whole cluster is placed anew."""
 
     def __init__(self, states: int = 20_000) -> None:
         self._states = states
 
     def place(self, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
-        def best(problem: Problem) -> Assignment | None:
-            answer = solve(problem, self._states)
-            if not answer.proven:
-                memory[_UNPROVEN] = memory.get(_UNPROVEN, 0) + 1
-            return answer.assignment
-
-        return place_one(shape, workers, nodes, best)
+        return place_one(shape, workers, nodes, lambda problem: solve(problem, self._states).assignment)
 
 
 def solve(problem: Problem, states: int = 20_000) -> Answer:

@@ -31,7 +31,8 @@ Scored = tuple[Score, Assignment]
 
 
 class Genetic:
-    """New workers of one job: what the search finds; it begins with the tightest fit, so it is never worse."""
+    """New workers of one job: what the search finds. For one job alone it ends where it begins, with the tightest
+    fit, since nothing is better; its parameters matter where a whole cluster is placed anew."""
 
     def __init__(self, population: int = 20, generations: int = 30, seed: int = 0) -> None:
         self._solve = partial(solve, seed=seed, population=population, generations=generations)

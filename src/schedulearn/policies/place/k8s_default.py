@@ -1,6 +1,6 @@
 """As Kubernetes does it by default: a baseline."""
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from schedulearn.domain.ids import NodeName
 from schedulearn.domain.resources import CPUS, GPUS, MEMORY
@@ -12,23 +12,20 @@ class K8sDefault:
     """Each worker by itself goes to the node with the least requested share of CPU and memory.
 
     A node's score is the mean free share (least allocated) plus how even the shares are (balanced allocation), with
-    the worker on it. Ties go to the node with more room, then to the first.
+    the worker on it. Ties go to the first node.
     """
 
     def place(self, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
-        open_nodes = list(nodes.by_room(shape))
-        heap: list[tuple[float, int]] = []
-        for i, (_, node) in enumerate(open_nodes):
-            heappush(heap, (-score(node, shape, 1), i))
+        open_nodes = [(node, room) for node in nodes if (room := node.room_for(shape)) > 0]
+        heap = [(-score(node, shape, 1), i, 1) for i, (node, _) in enumerate(open_nodes)]
+        heapify(heap)
         placed: list[NodeName] = []
-        taken = [0] * len(open_nodes)
         while heap and len(placed) < workers:
-            _, i = heappop(heap)
-            room, node = open_nodes[i]
+            _, i, taken = heappop(heap)
+            node, room = open_nodes[i]
             placed.append(node.name)
-            taken[i] += 1
-            if taken[i] < room:
-                heappush(heap, (-score(node, shape, taken[i] + 1), i))
+            if taken < room:
+                heappush(heap, (-score(node, shape, taken + 1), i, taken + 1))
         return placed if len(placed) == workers else None
 
 
@@ -43,7 +40,7 @@ def score(node: FreeNode, shape: Shape, workers: int) -> float:
         return 0.0
     least_allocated = 1.0 - sum(shares) / len(shares)
     balanced = 1.0 - (max(shares) - min(shares)) / 2  # of two numbers, half the distance is the standard deviation
-    return least_allocated + balanced
+    return round(least_allocated + balanced, 9)  # sums of fractions never add up exactly, and a tie must be a tie
 
 
 def _scored_resources(node: FreeNode, shape: Shape) -> tuple[str, ...]:

@@ -1,0 +1,158 @@
+"""Pre-emption, resizing, and that nobody starts in a place before the one who held it has left."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schedulearn.control.contest import Decision, Grant
+from schedulearn.control.reconcile import reconcile
+from schedulearn.domain import events as ev
+from schedulearn.domain.commands import StartAttempt, StopWorker
+from schedulearn.domain.errors import BadPlan
+from schedulearn.domain.ids import JobId, NodeName
+from schedulearn.domain.job import Job, Spot
+from schedulearn.domain.spec import Preemptible
+from schedulearn.domain.speedup import SpeedUp, assumed_speedup
+from schedulearn.domain.states import JobState
+from schedulearn.policies.registry import STAGES, StageInfo
+from support.builders import KILLED, OK, World, job, node
+
+
+class Known:
+    """True durations, as a test gives them."""
+
+    def __init__(self, **seconds: float) -> None:
+        self._seconds = {int(name[1:]): value for name, value in seconds.items()}
+
+    def remaining(self, job: Job, now: float) -> float:
+        return self._seconds[job.id] - job.ran.at(now)
+
+    def duration(self, job: Job) -> float:
+        return self._seconds[job.id]
+
+    def speedup(self, job: Job) -> SpeedUp:
+        return assumed_speedup(job.shape.workers.max)
+
+
+def may_be_stopped(number: int, **more: Any) -> Job:
+    return job(number, preemptible=Preemptible.YES, **more)
+
+
+def srtf(**seconds: float) -> World:
+    return World(node("a", gpus=2), policy="srtf", facts=Known(**seconds))
+
+
+def test_a_shorter_job_takes_the_place_of_a_longer_one_once_that_has_left() -> None:
+    w = srtf(j1=100, j2=10)
+    w.submit(may_be_stopped(1, gpus=2))
+    w.started(1)
+    w.submit(may_be_stopped(2, gpus=2))
+    assert [type(c) for c in w.commands] == [StopWorker]
+    assert w.job(1).state is JobState.STOPPING
+    assert w.job(2).state is JobState.QUEUED, "it waits until the place is really free"
+    w.exited(1, KILLED)
+    assert w.commands == [StartAttempt(w.job(2).attempt_id)]
+    assert (w.job(1).state, w.job(1).preemptions) == (JobState.QUEUED, 1)
+    w.started(2)
+    w.exited(2, OK)
+    assert w.job(1).state is JobState.STARTING
+
+
+def test_a_job_that_may_not_be_stopped_is_left_alone() -> None:
+    for preemptible in (Preemptible.NO, Preemptible.AUTO):
+        w = srtf(j1=100, j2=10)
+        w.submit(job(1, gpus=2, preemptible=preemptible))
+        w.started(1)
+        w.submit(may_be_stopped(2, gpus=2))
+        assert w.running() == [1]
+
+
+def test_auto_means_once_a_checkpoint_was_seen() -> None:
+    w = srtf(j1=100, j2=10)
+    w.submit(job(1, gpus=2))
+    w.started(1)
+    w.submit(may_be_stopped(2, gpus=2))
+    w.cycle(ev.CheckpointSeen(w.now, JobId(1)))
+    assert w.job(1).state is JobState.STOPPING
+
+
+def test_a_place_promised_to_one_who_waits_goes_to_a_still_shorter_one() -> None:
+    w = srtf(j1=100, j2=10, j3=1)
+    w.submit(may_be_stopped(1, gpus=2))
+    w.started(1)
+    w.submit(may_be_stopped(2, gpus=2))
+    w.submit(may_be_stopped(3, gpus=2))
+    w.exited(1, KILLED)
+    assert w.running() == [3]
+    assert w.job(2).preemptions == 0, "it never ran"
+
+
+def test_cancelling_one_who_was_promised_a_place_gives_it_back() -> None:
+    w = srtf(j1=100, j2=10)
+    w.submit(may_be_stopped(1, gpus=2))
+    w.started(1)
+    w.submit(may_be_stopped(2, gpus=2))
+    w.cycle(ev.CancelAsked(w.now, JobId(2), "ann"))
+    w.exited(1, KILLED)
+    assert w.running() == [1], "it goes on, in a new attempt"
+    assert w.job(1).attempt == 2
+
+
+def test_an_elastic_job_shrinks_for_another_and_grows_again() -> None:
+    w = World(node("a", gpus=4), policy="elastic-fifo")
+    w.submit(may_be_stopped(1, gpus=1, workers=(1, 2, 4)))
+    w.started(1)
+    assert w.job(1).workers == 4
+    w.submit(may_be_stopped(2, gpus=1, workers=(1, 1, 4)))
+    assert (w.job(1).workers, w.job(2).workers) == (2, 2)
+    assert w.job(1).state is JobState.STOPPING
+    w.exited(1, KILLED)
+    assert w.running() == [1, 2]
+    assert w.job(1).resizes == 1
+    assert len(w.state.attempts[JobId(1)].workers) == 2
+    w.started(1)
+    w.started(2)
+    w.exited(2, OK)
+    w.settle()
+    assert len(w.state.attempts[JobId(1)].workers) == 4
+
+
+@pytest.mark.parametrize(
+    ("decision", "why"),
+    [
+        (Decision(stops=[JobId(2)]), "nothing that could be taken away"),
+        (Decision(grants=[Grant(JobId(9), (Spot(NodeName("a")),))]), "cannot be given anything"),
+        (Decision(grants=[Grant(JobId(2), ())]), "got 0 workers"),
+        (Decision(grants=[Grant(JobId(2), (Spot(NodeName("a")),) * 3)]), "got 3 workers"),
+        (Decision(grants=[Grant(JobId(2), (Spot(NodeName("b")), Spot(NodeName("b"))))]), "b"),
+        (Decision(grants=[Grant(JobId(2), (Spot(NodeName("a")), Spot(NodeName("a"))))]), "a"),
+    ],
+)
+def test_a_plan_that_breaks_a_rule_changes_nothing(decision: Decision, why: str) -> None:
+    w = World(node("a", cpus=2))
+    w.submit(job(1, cpus=1), job(2, cpus=1, workers=2))
+    before = next(iter(w.state.ledger)).free
+    with pytest.raises(BadPlan, match=why):
+        reconcile(w.state, decision, w.now)
+    assert next(iter(w.state.ledger)).free == before
+    assert w.running() == [1]
+
+
+def test_a_place_stage_that_crowds_a_node_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Crowded:
+        def place(self, shape: Any, workers: int, nodes: Any, memory: Any) -> list[NodeName]:
+            return [next(iter(nodes)).name] * workers
+
+    monkeypatch.setitem(STAGES["place"], "crowded", StageInfo(Crowded, "does not work"))
+    w = World(node("a", memory=1e9), node("b"), stages={"place": "crowded"})
+    with pytest.raises(BadPlan, match="has no room"):
+        w.submit(job(1, memory=2_000_000_000))
+    assert all(n.free == n.node.usable for n in w.state.ledger)
+
+
+def test_a_node_that_comes_back_with_less_still_knows_who_is_on_it() -> None:
+    w = World(node("a", gpus=4))
+    w.submit(job(1, gpus=2))
+    w.cycle(ev.NodeSeen(0.0, replace(node("a", gpus=4), cpus_per_gpu=1.0)))
+    assert next(iter(w.state.ledger)).free["gpus"] == 2
