@@ -162,8 +162,9 @@ def test_k8s_default_prefers_even_shares() -> None:
 
 
 def test_k8s_default_spreads_the_workers_of_a_job() -> None:
+    # Shares with one more: a 1/4, b 1/8: b; a 1/4, b 2/8: a tie, so a; a 2/4, b 2/8: b; a 2/4, b 3/8: b.
     worker = shape_of(0, cpus=1.0, memory=1)
-    assert k8s(worker, 4, machine("a", 4, 4), machine("b", 8, 8)) == "bbab"
+    assert k8s(worker, 4, machine("a", 4, 4), machine("b", 8, 8)) == "babb"
 
 
 def test_k8s_default_judges_a_gpu_job_by_cores_where_nodes_have_them() -> None:

@@ -89,14 +89,15 @@ class PoolContest:
         self._pool, self._policy, self._queue, self._ledger = pool, policy, queue, ledger
         self._undo, self._limits = undo, dict(limits)
         self._walk = QueueWalk(queue, pool)
+        self._free = ledger.free_slots(pool)
+        if queue.demand[pool] <= self._free + _FORGIVEN and not policy.allocate.elastic:
+            holders = {}  # there is room for everybody: nobody who runs needs to be looked at
         self._holders = holders
         self._held = sum([len(job.spots) * job.shape.slots for job in holders.values()])
-        self._free = ledger.free_slots(pool)
         self._left = self._free + self._held
         self._given: dict[JobId, int] = {}
         self._changed: dict[JobId, tuple[Job, int]] = {}  # those that get another number of workers, in order
         self._spots: dict[JobId, tuple[Spot, ...]] = {}  # of waiting jobs that were placed at once
-        self._kept_all = False  # there is room for everybody: nobody who runs is even looked at
         self._reserved_for: JobId | None = None
         self._withheld = 0.0  # slots kept back for that job
 
@@ -140,11 +141,7 @@ class PoolContest:
             yield self._walk.next_job()
 
     def in_order(self) -> Iterator[Job]:
-        if self._queue.demand[self._pool] <= self._free + _FORGIVEN and not self._policy.allocate.elastic:
-            self._kept_all = True
-            self._left = self._free
-            yield from self.waiting()
-        elif self._policy.order.preemptive:
+        if self._policy.order.preemptive:
             yield from self._merged()
         else:
             yield from self.running()
@@ -204,8 +201,6 @@ class PoolContest:
 
     def stopped(self) -> list[Job]:
         """Those that lose all their workers."""
-        if self._kept_all:
-            return []
         given = self._given
         return [job for number, job in self._holders.items() if number not in given]
 

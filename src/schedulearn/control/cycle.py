@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from schedulearn.control.apply import apply
 from schedulearn.control.contest import Decision
 from schedulearn.control.decide import decide
-from schedulearn.control.reconcile import reconcile, start_ready
+from schedulearn.control.reconcile import nothing_to_decide, reconcile, start_ready
 from schedulearn.control.state import State
 from schedulearn.domain.events import Event, Tick
 from schedulearn.policies.stages import Policy
@@ -35,6 +35,9 @@ def plan(state: State, policy: Policy, now: float) -> Decision | None:
     if state.pending:
         start_ready(state, now)
     if not state.stale and (state.wake_at is None or now < state.wake_at):
+        return None
+    if not state.queue and not policy.allocate.elastic:
+        nothing_to_decide(state, now)
         return None
     decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory)
     reconcile(state, decision, now)

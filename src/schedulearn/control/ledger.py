@@ -120,7 +120,8 @@ class Ledger:
         self._free: dict[str, float] = {}
         self._masks: list[int] = []  # for each number of free GPUs, the nodes that have just so many, as bits
         for node in nodes:
-            self.set_node(node)
+            self._put(node)
+        self._index()
 
     # --- nodes
 
@@ -135,16 +136,20 @@ class Ledger:
 
     def set_node(self, node: Node, held: Iterable[tuple[Resources, Sequence[DeviceId]]] = ()) -> None:
         """A node joined, or has something else now; `held` is what jobs have been promised there."""
-        before = self._nodes.get(node.name)
-        fresh = NodeLedger(node, before.index if before else len(self._list))
+        fresh = self._put(node)
         for amounts, devices in held:
             fresh.take(amounts, devices)
+        self._index()
+
+    def _put(self, node: Node) -> NodeLedger:
+        before = self._nodes.get(node.name)
+        fresh = NodeLedger(node, before.index if before else len(self._list))
         if before:
             self._list[before.index] = fresh
         else:
             self._list.append(fresh)
         self._nodes[node.name] = fresh
-        self._index()
+        return fresh
 
     def set_node_state(self, name: NodeName, state: NodeState) -> Node:
         ledger = self._nodes[name]

@@ -51,6 +51,13 @@ def reconcile(state: State, decision: Decision, now: float) -> None:
     start_ready(state, now)
 
 
+def nothing_to_decide(state: State, now: float) -> None:
+    """Nobody waits, and nobody would grow."""
+    state.decided(Decision(memory=state.memory), now)
+    if state.queue.order.keeps_marks:
+        state.queue.order.decided((), (), state.jobs, state.memory)
+
+
 def _promise_all(state: State, decision: Decision, stopped: list[Job]) -> None:
     """All promises of a decision, or none of them."""
     undone = [(job, job.spots) for job in stopped]

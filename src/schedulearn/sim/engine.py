@@ -92,7 +92,9 @@ class Simulation:
         self._ends(now)
         self._node_events(now)
         self._arrivals(now)
-        apply(self.state, Tick(now))
+        timer = self.state.next_timer()
+        if timer is not None and timer <= now:
+            apply(self.state, Tick(now))
         if plan(self.state, self.policy, now) is not None:
             self.recorder.decided()
         # What we stop ends at once, which lets those start that were promised its place.

@@ -14,7 +14,6 @@ from schedulearn.policies.place.solve import (
     Score,
     Spread,
     as_it_is,
-    best_fit_decreasing,
     fits,
     largest_first,
     lower_bound,
@@ -46,8 +45,11 @@ def solve(problem: Problem, seed: int = 0, population: int = 20, generations: in
     hoped = lower_bound(problem.jobs, problem.capacity)
     if hoped is None:
         return None
+    people = _fittest(_scored(problem, [as_it_is(problem), hungarian.solve(problem)]), population)
+    if people and people[0][0] == hoped:
+        return people[0][1]
     rng = random.Random(seed)
-    people = _first_people(problem, rng, population)
+    people = _fittest([*people, *_strangers(problem, rng, population)], population)
     for _ in range(generations):
         if not people or people[0][0] == hoped:
             break
@@ -56,12 +58,9 @@ def solve(problem: Problem, seed: int = 0, population: int = 20, generations: in
     return people[0][1] if people else None
 
 
-def _first_people(problem: Problem, rng: random.Random, population: int) -> list[Scored]:
-    known = [as_it_is(problem), best_fit_decreasing(problem), hungarian.solve(problem)]
+def _strangers(problem: Problem, rng: random.Random, population: int) -> list[Scored]:
     nobody: Assignment = tuple({} for _ in problem.jobs)
-    while len(known) < population:
-        known.append(_child(problem, rng, nobody, nobody))
-    return _fittest(_scored(problem, known), population)
+    return _scored(problem, [_child(problem, rng, nobody, nobody) for _ in range(population)])
 
 
 def _scored(problem: Problem, found: Sequence[Assignment | None]) -> list[Scored]:

@@ -18,8 +18,8 @@ class Hungarian:
 def solve(problem: Problem) -> Assignment | None:
     """Best-fit-decreasing onto anonymous nodes, then the binding that keeps most workers where they are."""
     packed = best_fit_decreasing(problem)
-    if packed is None:
-        return None
+    if packed is None or not any(job.now for job in problem.jobs):
+        return packed  # where nobody is anywhere yet, any binding will do, and the large library is not loaded
     binding = list(range(len(problem.capacity)))
     for group in _equal_nodes(problem):
         for anonymous, real in zip(group, _bind(problem, packed, group), strict=True):
@@ -42,8 +42,6 @@ def _bind(problem: Problem, packed: Assignment, group: Sequence[int]) -> list[in
         for anonymous in spread.keys() & at.keys():
             for real in job.now.keys() & at.keys():
                 kept[at[anonymous]][at[real]] += min(spread[anonymous], job.now[real])
-    if not any(map(any, kept)):
-        return list(group)  # nobody is there yet: any binding will do, and the large library is not loaded
     from scipy.optimize import linear_sum_assignment
 
     _, columns = linear_sum_assignment(kept, maximize=True)
