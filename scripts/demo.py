@@ -1,4 +1,4 @@
-"""`make demo`: a service of its own, eight real training jobs, shown live until they are done. Leaves nothing behind."""
+"""`make demo`: a service of its own and eight real training jobs, shown live. Leaves nothing behind."""
 
 import os
 import shutil
