@@ -385,9 +385,7 @@ def test_a_bad_plan_is_refused_and_the_last_good_policy_stays(bench: Bench, bad:
     assert bench.story()[-2:] == ["policy_set", "policy_fault"]
     assert bench.cycle() == [("start", "2.1.0"), ("start", "2.1.1")]
     assert bench.scheduler._policies.now.preset == "round-robin"
-    assert next(iter(bench.scheduler.state.ledger)).free["cpus"] == 0.5, (
-        "refused plans took nothing"
-    )
+    assert next(iter(bench.scheduler.state.ledger)).free["cpus"] == 0.5, "refused plans took nothing"
 
 
 def test_a_policy_that_fails_only_when_there_is_something_to_decide(

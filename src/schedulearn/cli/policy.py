@@ -66,7 +66,7 @@ def set_(
     \b
     Examples:
       schedulearn policy set fifo
-      schedulearn policy set fifo --place round-robin --param starvation_seconds=600
+      schedulearn policy set fifo --place round-robin --param starvation_guard=600
     """
     given = {"order": order, "allocate": allocate, "place": place, "share": share, "migrate": migrate}
     with connect() as client:

@@ -1,6 +1,7 @@
 """What follows from an event: the job state machine. An impossible transition is a bug that says which."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from dataclasses import replace
 from typing import Any
 
@@ -95,7 +96,7 @@ def _finish(state: State, job: Job, trigger: Trigger, now: float, cause: str) ->
 
 def _forget(state: State, job: Job, now: float) -> None:
     state.changes.jobs.pop(job.id, None)
-    state.changes.attempts.pop(job.id, None)
+    state.changes.attempts = {i: a for i, a in state.changes.attempts.items() if i.job != job.id}
     state.changes.forgotten.append(job.id)
     state.record(now, "deleted", f"job {job.id} ({job.spec.name}) was deleted")
     state.command(ForgetJob(job.id))
@@ -110,7 +111,7 @@ def _worker_started(state: State, event: ev.WorkerStarted) -> None:
         return  # of an earlier attempt, or told before: executors may repeat themselves
     job, attempt, worker = found
     worker.started_at = event.at
-    state.changes.attempts[job.id] = attempt
+    state.changes.attempts[attempt.id] = attempt
     state.record(event.at, "worker_started", f"worker {worker.id} runs on {worker.node}", job, node=worker.node)
     if job.state is JobState.STARTING and all(w.started_at is not None for w in attempt.workers):
         _now_running(state, job, attempt, event.at)
@@ -139,7 +140,7 @@ def _worker_exited(state: State, event: ev.WorkerExited) -> None:
         return
     job, attempt, worker = found
     worker.ended_at, worker.outcome = event.at, event.outcome
-    state.changes.attempts[job.id] = attempt
+    state.changes.attempts[attempt.id] = attempt
     if state.leases.pop(worker.id, None):
         state.changes.leases_ended.append(worker.id)
     state.record(
@@ -270,7 +271,7 @@ def stop_attempt(
         state.leaving.add(job.id)
     job.reason = cause
     state.touch(job)
-    state.changes.attempts[job.id] = attempt
+    state.changes.attempts[attempt.id] = attempt
     if job.state is not JobState.STOPPING:
         state.move(job, Trigger.STOP, now, cause)
     for worker in attempt.running:
@@ -352,7 +353,17 @@ def _update_asked(state: State, event: ev.UpdateAsked) -> None:
 
 
 def _fields_in_words(fields: dict[str, Any]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {'none' if value is None else value}" for name, value in fields.items())
+    return ", ".join(f"{name.replace('_', ' ')} {_in_words(name, value)}" for name, value in fields.items())
+
+
+def _in_words(name: str, value: Any) -> str:
+    if value is None:
+        return "none"
+    if name == "time_limit":
+        return format_duration(value)
+    if name == "deadline":
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return str(value)
 
 
 # --- time ---

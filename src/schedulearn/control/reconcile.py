@@ -148,7 +148,7 @@ def _start(state: State, job: Job, now: float) -> None:
         state.leases[worker] = lease
         state.changes.leases_added.append(lease)
     state.attempts[job.id] = attempt
-    state.changes.attempts[job.id] = attempt
+    state.changes.attempts[attempt.id] = attempt
     hold(state, job)
     nodes = ", ".join(sorted({spot.node for spot in job.spots}))
     state.move(job, Trigger.START, now, f"starts on {nodes}", workers=len(job.spots))

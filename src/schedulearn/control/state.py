@@ -9,7 +9,7 @@ from schedulearn.control.contest import Decision
 from schedulearn.control.ledger import Ledger
 from schedulearn.control.queue import Queue
 from schedulearn.domain.commands import Command
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease, Spot
 from schedulearn.domain.node import Node
 from schedulearn.domain.resources import CPUS, GPUS
@@ -23,7 +23,7 @@ class Changes:
     """What changed since it was last taken: this is what the store must write, and then what must be done."""
 
     jobs: dict[JobId, Job] = field(default_factory=dict)
-    attempts: dict[JobId, Attempt] = field(default_factory=dict)
+    attempts: dict[AttemptId, Attempt] = field(default_factory=dict)
     leases_added: list[Lease] = field(default_factory=list)
     leases_ended: list[WorkerId] = field(default_factory=list)
     nodes: dict[NodeName, Node] = field(default_factory=dict)

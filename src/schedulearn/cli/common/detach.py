@@ -15,7 +15,7 @@ _PATIENCE = 60.0  # seconds to be healthy
 
 def start_detached(data: Path, options: list[str], only: str | None) -> int:
     """Run `up` again as a child in its own session; return when it is healthy, or say why it is not."""
-    data.mkdir(parents=True, exist_ok=True)
+    data.mkdir(parents=True, exist_ok=True, mode=0o711)
     log = data / "service.log"
     # Its first lines hold the administrator's token: nobody else may read it.
     with open(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as output:

@@ -164,6 +164,8 @@ class Supervisor:
             os.dup2(output, 1)
             os.dup2(output, 2)
             _default_signals()
+            import warnings  # noqa: F401 - execvpe needs it, and the user to become may not be able to read it
+
             doing = f"become user {self.launch['uid']}"
             self._drop_privileges()
             doing = f"enter {self.launch['cwd']}"
