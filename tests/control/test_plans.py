@@ -22,6 +22,8 @@ from support.builders import KILLED, OK, World, job, node
 class Known:
     """True durations, as a test gives them."""
 
+    cost = 0.0  # of a restart
+
     def __init__(self, **seconds: float) -> None:
         self._seconds = {int(name[1:]): value for name, value in seconds.items()}
 
@@ -33,6 +35,9 @@ class Known:
 
     def speedup(self, job: Job) -> SpeedUp:
         return assumed_speedup(job.shape.workers.max)
+
+    def restart_cost(self, job: Job) -> float:
+        return self.cost
 
 
 def may_be_stopped(number: int, **more: Any) -> Job:
@@ -156,3 +161,49 @@ def test_a_node_that_comes_back_with_less_still_knows_who_is_on_it() -> None:
     w.submit(job(1, gpus=2))
     w.cycle(ev.NodeSeen(0.0, replace(node("a", gpus=4), cpus_per_gpu=1.0)))
     assert next(iter(w.state.ledger)).free["gpus"] == 2
+
+
+def elastic(cost: float, **seconds: float) -> World:
+    facts = Known(**seconds)
+    facts.cost = cost
+    return World(node("a", gpus=4), policy="elastic-fifo", facts=facts)
+
+
+def grown(w: World) -> bool:
+    """Whether job 1, which shares four GPUs with job 2, grows once that one has ended."""
+    w.submit(may_be_stopped(1, gpus=1, workers=(1, 2, 4)), may_be_stopped(2, gpus=1, workers=(1, 2, 4)))
+    w.started(1)
+    w.started(2)
+    w.now += 1
+    w.exited(2, OK)
+    return w.job(1).state is JobState.STOPPING
+
+
+def test_growth_must_pay_for_its_restart() -> None:
+    assert grown(elastic(0.0, j1=2, j2=100)), "where restarts are free, always"
+    assert not grown(elastic(10.0, j1=2, j2=100)), "two seconds of work are not worth ten of restarting"
+    assert grown(elastic(10.0, j1=1000, j2=100))
+
+
+def test_a_job_is_not_resized_again_and_again() -> None:
+    w = elastic(1.0, j1=1e6, j2=1e6, j3=1e6)
+    w.submit(may_be_stopped(1, gpus=1, workers=(1, 2, 4)))
+    w.started(1)
+    w.submit(may_be_stopped(2, gpus=1, workers=(1, 2, 4)))
+    w.settle()
+    w.started(1)
+    w.started(2)
+    assert (w.job(1).workers, w.job(1).resizes) == (2, 1)
+    w.state.stale = True
+    w.state.holders["gpus"].pop(JobId(2))  # say it may no longer be changed; nobody has left
+    before = w.job(1).resizes
+    w.cycle()
+    assert w.job(1).resizes == before
+
+
+def test_shrinking_for_others_needs_no_reason_of_its_own() -> None:
+    w = elastic(1e9, j1=5, j2=5)
+    w.submit(may_be_stopped(1, gpus=1, workers=(1, 2, 4)))
+    w.started(1)
+    w.submit(may_be_stopped(2, gpus=1, workers=(1, 1, 4)))
+    assert w.job(1).state is JobState.STOPPING

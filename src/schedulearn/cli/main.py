@@ -32,6 +32,10 @@ VERBS: dict[str, dict[str, str]] = {
         "cancel": "Stop jobs; what is known of them stays.",
         "rm": "Stop jobs if they run, and forget them.",
     },
+    "Study": {
+        "simulate": "Replay a workload under a policy, in virtual time.",
+        "compare": "Replay a workload under several policies and compare them.",
+    },
     "Service": {
         "up": "Start the service.",
         "down": "Stop the service; running jobs go on.",

@@ -1,8 +1,8 @@
 """What follows from an event: the job state machine. An impossible transition is a bug that says which."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from schedulearn.control.state import State
@@ -112,7 +112,9 @@ def _worker_started(state: State, event: ev.WorkerStarted) -> None:
     job, attempt, worker = found
     worker.started_at = event.at
     state.changes.attempts[attempt.id] = attempt
-    state.record(event.at, "worker_started", f"worker {worker.id} runs on {worker.node}", job, node=worker.node)
+    if state.keeps_history:
+        cause = f"worker {worker.id} runs on {worker.node}"
+        state.record(event.at, "worker_started", cause, job, node=worker.node)
     if job.state is JobState.STARTING and all(w.started_at is not None for w in attempt.workers):
         _now_running(state, job, attempt, event.at)
 
@@ -143,6 +145,15 @@ def _worker_exited(state: State, event: ev.WorkerExited) -> None:
     state.changes.attempts[attempt.id] = attempt
     if state.leases.pop(worker.id, None):
         state.changes.leases_ended.append(worker.id)
+    if state.keeps_history:
+        _record_exit(state, job, worker, event)
+    if not attempt.running:
+        _attempt_over(state, job, attempt, event.at)
+    elif not event.outcome.ok and job.stop is None:
+        stop_attempt(state, job, StopReason.FAILURE, event.at, f"worker {worker.id} {event.outcome.words()}")
+
+
+def _record_exit(state: State, job: Job, worker: Worker, event: ev.WorkerExited) -> None:
     state.record(
         event.at,
         "worker_exited",
@@ -155,10 +166,6 @@ def _worker_exited(state: State, event: ev.WorkerExited) -> None:
             "ending": str(event.outcome.ending),
         },
     )
-    if not attempt.running:
-        _attempt_over(state, job, attempt, event.at)
-    elif not event.outcome.ok and job.stop is None:
-        stop_attempt(state, job, StopReason.FAILURE, event.at, f"worker {worker.id} {event.outcome.words()}")
 
 
 def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:

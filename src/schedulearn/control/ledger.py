@@ -92,13 +92,18 @@ class NodeLedger:
         for name, amount in amounts.items():
             self._free[name] = self._free.get(name, 0.0) + amount
 
-    def change_gpus(self, by: int) -> None:
-        self._free[GPUS] += by
+    def change_gpus(self, by: int) -> int:
+        """So many more (or fewer) GPUs without ids are free; how many were before."""
+        before = self._free[GPUS]
+        self._free[GPUS] = before + by
+        return int(before)
 
     def fits(self, amounts: Resources, devices: Sequence[DeviceId]) -> bool:
         if devices and not all(d in self._free_devices for d in devices):
             return False
         free = self._free
+        if len(amounts) == 1 and GPUS in amounts:
+            return amounts[GPUS] <= free.get(GPUS, 0.0)
         return all(amount <= free.get(name, 0.0) + _FORGIVEN * max(1.0, amount) for name, amount in amounts.items())
 
     def _kept(self) -> float:
@@ -240,8 +245,7 @@ class Ledger:
 
     def _move(self, node: NodeLedger, gpus: int) -> None:
         """The same as out, change, in, for what a simulator does all day: whole GPUs without ids."""
-        before = node.free_gpus
-        node.change_gpus(gpus)
+        before = node.change_gpus(gpus)
         if not node.closed and node.node.state is NodeState.UP:
             bit = 1 << node.index
             self._masks[before] &= ~bit

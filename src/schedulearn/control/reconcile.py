@@ -2,6 +2,7 @@
 
 from schedulearn.control.apply import hold, stop_attempt
 from schedulearn.control.contest import Decision
+from schedulearn.control.hysteresis import drop_what_does_not_pay
 from schedulearn.control.state import State
 from schedulearn.domain.commands import StartAttempt
 from schedulearn.domain.errors import BadPlan
@@ -31,6 +32,7 @@ def check(state: State, decision: Decision) -> None:
 def reconcile(state: State, decision: Decision, now: float) -> None:
     """Write a decision into the state, and collect the commands that follow."""
     check(state, decision)
+    drop_what_does_not_pay(state, decision, now)
     before = {grant.job: state.jobs[grant.job].spots for grant in decision.grants}
     stopped = [state.jobs[number] for number in decision.stops]
     _promise_all(state, decision, stopped)
@@ -94,6 +96,7 @@ def _resize(state: State, job: Job, before: tuple[object, ...], now: float) -> N
         return  # it has not started yet: it simply starts with another size
     if job.state is not JobState.STOPPING:
         job.resizes += 1
+        job.resized_at = now
         cause = f"resized from {len(before)} to {job.workers} workers"
         stop_attempt(state, job, StopReason.RESIZE, now, cause)
 
@@ -150,6 +153,9 @@ def _start(state: State, job: Job, now: float) -> None:
     state.attempts[job.id] = attempt
     state.changes.attempts[attempt.id] = attempt
     hold(state, job)
-    nodes = ", ".join(sorted({spot.node for spot in job.spots}))
-    state.move(job, Trigger.START, now, f"starts on {nodes}", workers=len(job.spots))
+    state.move(job, Trigger.START, now, _where(job) if state.keeps_history else "", workers=len(job.spots))
     state.command(StartAttempt(attempt.id))
+
+
+def _where(job: Job) -> str:
+    return "starts on " + ", ".join(sorted({spot.node for spot in job.spots}))

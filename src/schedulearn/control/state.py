@@ -61,10 +61,11 @@ class State:
         self.waits_for: dict[JobId, set[JobId]] = {}  # job -> unfinished jobs it depends on
         self.changes = Changes()
         self.stale = True  # whether a decision now might differ from the last one
+        self.slots_freed = False  # whether somebody has left since the last decision
         self.decided_at = float("-inf")
         self.wake_at: float | None = None  # when to decide again although nothing happened
         self._refused: dict[Shape, tuple[JobId, Refusal]] = {}
-        self._keeps_history = history
+        self.keeps_history = history
         self._timers: list[tuple[float, JobId]] = []
 
     # --- jobs
@@ -76,7 +77,7 @@ class State:
         if job.state in FINISHED:
             job.finished_at = now
         self.changes.jobs[job.id] = job
-        if self._keeps_history:
+        if self.keeps_history:
             self.record(now, str(trigger), cause, job, state=job.state, data=data)
 
     def record(
@@ -90,7 +91,7 @@ class State:
         state: JobState | None = None,
         data: dict[str, object] | None = None,
     ) -> None:
-        if self._keeps_history:
+        if self.keeps_history:
             identity, attempt = (job.id, job.attempt or None) if job else (None, None)
             self.changes.history.append(HistoryEvent(now, kind, cause, identity, attempt, node, state, data or {}))
 
@@ -138,7 +139,7 @@ class State:
         self._refused = decision.refusals
         self.memory = decision.memory
         self.wake_at = decision.wake_at
-        self.stale = False
+        self.stale = self.slots_freed = False
 
     # --- promises
 
@@ -165,7 +166,7 @@ class State:
                 self.ledger.give_back(job.shape, spot)
             job.spots = ()
             self.holders[job.shape.pool].pop(job.id, None)
-            self.stale = True
+            self.stale = self.slots_freed = True
         self.pending.pop(job.id, None)
 
     # --- timers

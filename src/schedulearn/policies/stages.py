@@ -25,6 +25,9 @@ class Facts(Protocol):
 
     def speedup(self, job: Job) -> SpeedUp: ...
 
+    def restart_cost(self, job: Job) -> float:
+        """Seconds that stopping it and starting it again takes; 0 where that is free."""
+
 
 class KeyChanges(Enum):
     """When the key of a waiting job may change without a call of the order's own hooks."""

@@ -11,6 +11,7 @@ from schedulearn.estimate.remaining import remaining_by_steps
 from schedulearn.store import Store
 
 _LOOK_EVERY = 2.0  # seconds between two looks at the steps of running jobs
+_RESTART_COST = 10.0  # seconds: to save, stop, start Python again and load; a guess on the careful side
 _REMEMBERED = 1000  # finished jobs that are learned from after a restart
 
 
@@ -38,6 +39,9 @@ class LiveFacts:
 
     def speedup(self, job: Job) -> SpeedUp:
         return assumed_speedup(job.shape.workers.max)
+
+    def restart_cost(self, job: Job) -> float:  # noqa: ARG002 - nothing is measured for single jobs yet
+        return _RESTART_COST
 
     def _look(self, now: float) -> None:
         """See how far running jobs are, if that was not done just now."""

@@ -11,7 +11,7 @@ from schedulearn.control.cycle import plan
 from schedulearn.control.state import State
 from schedulearn.domain.commands import StartAttempt, StopWorker
 from schedulearn.domain.events import NodeLost, NodeSeen, Submitted, Tick, WorkerExited, WorkerStarted
-from schedulearn.domain.ids import JobId
+from schedulearn.domain.ids import AttemptId, JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Ending, Outcome
@@ -69,6 +69,8 @@ class Simulation:
         self.facts, self._on_end = make_facts(self.models), on_end
         self.state = State(policy.order, self.facts, nodes, history=False)
         self.recorder = Recorder(workload, nodes, self.options.timeline)
+        # A suspended job goes on where it is: nothing is stopped, nothing is loaded again.
+        self._restart_cost = 0.0 if policy.order.suspends else self.options.restart_cost
         self._specs = SpecMaker(elastic=policy.allocate.elastic)
         self._random = random.Random(self.options.seed)
         self._slots = int(sum(node.capacity[GPUS] for node in nodes))
@@ -138,7 +140,7 @@ class Simulation:
         if job.shape.workers.min * job.shape.slots > self._slots:
             self.recorder.impossible(number)
             return
-        self.models[job.id] = JobModel(job, trace)
+        self.models[job.id] = JobModel(job, trace, self._restart_cost)
         apply(self.state, Submitted(now, job))
 
     def _ends(self, now: float) -> None:
@@ -166,19 +168,23 @@ class Simulation:
             return False
         stopped: set[JobId] = set()
         for command in self.state.take_changes().commands:
-            if isinstance(command, StartAttempt):
+            if isinstance(command, StartAttempt) and self._is_current(command.attempt):
                 self._start(self.state.jobs[command.attempt.job], now)
-            elif isinstance(command, StopWorker) and command.worker.job not in stopped:
+            elif isinstance(command, StopWorker) and self._is_current(command.worker.of):
                 stopped.add(command.worker.job)
                 self._stop(self.state.jobs[command.worker.job], now, _STOPPED)
         return bool(stopped)
+
+    def _is_current(self, attempt: AttemptId) -> bool:
+        """Whether it still runs: the first of several commands, or a machine's end, may have ended it."""
+        present = self.state.attempts.get(attempt.job)
+        return present is not None and present.id == attempt
 
     def _start(self, job: Job, now: float) -> None:
         for worker in self.state.attempts[job.id].workers:
             apply(self.state, WorkerStarted(now, worker.id))
         model = self.models[job.id]
-        restarted = job.attempt > 1 and not self.policy.order.suspends
-        begins = now + self.options.restart_cost if restarted else now
+        begins = now + model.restart_cost if job.attempt > 1 else now
         end = model.run(begins, self._rate(model))
         heapq.heappush(self._agenda.ends, (end, job.id, model.version))
         self.recorder.started(job, now)

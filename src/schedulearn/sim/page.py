@@ -23,8 +23,8 @@ th:first-child,td:first-child,.words th,.words td{text-align:left}
 .words td{white-space:normal;vertical-align:top}.words td:first-child{white-space:nowrap}
 th[scope=row]{font-weight:600}
 .best{color:var(--best);font-weight:700}.best::after{content:" ★";font-size:10px}td:not(.best)::after{content:"  "}
-.legend{position:sticky;top:0;background:var(--bg);padding:10px 0;margin-top:22px;display:flex;flex-wrap:wrap;gap:4px 6px;
-border-bottom:1px solid var(--rule);align-items:center;z-index:1}
+.legend{position:sticky;top:0;background:var(--bg);padding:10px 0;margin-top:22px;display:flex;flex-wrap:wrap;
+gap:4px 6px;border-bottom:1px solid var(--rule);align-items:center;z-index:1}
 .legend button{font:13px system-ui,sans-serif;color:var(--ink);background:none;border:1px solid var(--rule);
 border-radius:14px;padding:2px 10px;cursor:pointer;display:flex;align-items:center;gap:6px}
 .legend button[aria-pressed=false]{opacity:.4;text-decoration:line-through}
@@ -37,7 +37,8 @@ svg{display:block;width:100%;height:auto;font:11px system-ui,sans-serif}
 .line{fill:none;stroke-width:1.8;stroke-linejoin:round}.line:hover{stroke-width:3.5}.d1{stroke-dasharray:7 3}
 .d2{stroke-dasharray:2 3}.row{fill:var(--row)}.job{opacity:.85}.job:hover{opacity:1;stroke:var(--ink)}
 .off{display:none}
-pre{background:var(--row);padding:10px 12px;border-radius:8px;white-space:pre-wrap;overflow-wrap:anywhere;font-size:13px}
+pre{background:var(--row);padding:10px 12px;border-radius:8px;white-space:pre-wrap;overflow-wrap:anywhere;
+font-size:13px}
 """ + "".join(f".line.s{k}{{stroke:var(--c{k})}}.bar.s{k},.job.s{k}{{fill:var(--c{k})}}\n" for k in range(8))
 
 SCRIPT = """

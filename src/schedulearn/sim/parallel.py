@@ -4,9 +4,10 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from threading import Thread
 
 from schedulearn.sim.metrics import Result
 from schedulearn.sim.run import Choice, PolicyFailed, Study
@@ -89,5 +90,14 @@ class _Pool:
 def _work(study: Study, index: int, connection: Connection) -> None:
     """In its own process. Ctrl-C is for the one that started us: it ends us."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
     with suppress(BrokenPipeError):  # who started us has gone: there is nobody to tell
         connection.send(_outcome(study, study.choices[index], lambda _, done: connection.send(done)))
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed cannot end us; and a simulation has nothing to save."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+    os._exit(1)

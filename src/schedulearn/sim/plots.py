@@ -125,7 +125,8 @@ def line_chart(lines: Sequence[Line], x: Axis, y: Axis, x_title: str, y_title: s
         return f"{LEFT + inner_width * x.place(point[0]):.1f},{TOP + inner_height * (1 - y.place(point[1])):.1f}"
 
     curves = "".join(
-        f'<polyline class="line {style(line.colour)}" data-series="{line.colour}" points="{" ".join(map(at, line.points))}">'
+        f'<polyline class="line {style(line.colour)}" data-series="{line.colour}" '
+        f'points="{" ".join(map(at, line.points))}">'
         f"<title>{escape(line.name)}</title></polyline>"
         for line in lines
     )
@@ -193,7 +194,8 @@ class Timeline:
         height = size * self.lane
         return (
             f'<rect class="row" x="{LEFT}" y="{top:.1f}" width="{WIDTH - LEFT - RIGHT}" height="{height:.1f}"/>'
-            f'<text class="tick" x="{LEFT - 6}" y="{top + height / 2 + 3.5:.1f}" text-anchor="end">{escape(_short(name, 10))}</text>'
+            f'<text class="tick" x="{LEFT - 6}" y="{top + height / 2 + 3.5:.1f}" text-anchor="end">'
+            f"{escape(_short(name, 10))}</text>"
         )
 
     def _bar(self, span: Span, y: float, lanes: int, x: Axis) -> str:
@@ -246,9 +248,9 @@ def _grid(x: Axis, y: Axis | None, height: int) -> str:
 
 
 def _titles(x_title: str, y_title: str, height: int) -> str:
-    middle = TOP + (height - TOP - BOTTOM) / 2
+    middle, centre = TOP + (height - TOP - BOTTOM) / 2, LEFT + (WIDTH - LEFT - RIGHT) / 2
     upright = f'<text class="axis" transform="translate(12 {middle}) rotate(-90)" text-anchor="middle">{y_title}</text>'
-    across = f'<text class="axis" x="{LEFT + (WIDTH - LEFT - RIGHT) / 2}" y="{height - 4}" text-anchor="middle">{x_title}</text>'
+    across = f'<text class="axis" x="{centre}" y="{height - 4}" text-anchor="middle">{x_title}</text>'
     return across + (upright if y_title else "")
 
 

@@ -93,8 +93,8 @@ def _legend(results: Sequence[Result]) -> str:
     if len(results) < 2:
         return ""
     keys = "".join(
-        f'<button data-series="{i}" aria-pressed=true><svg viewBox="0 0 24 8"><path class="line {plots.style(i)}" d="M0 4H24"/></svg>'
-        f"{escape(result.policy)}</button>"
+        f'<button data-series="{i}" aria-pressed=true><svg viewBox="0 0 24 8">'
+        f'<path class="line {plots.style(i)}" d="M0 4H24"/></svg>{escape(result.policy)}</button>'
         for i, result in enumerate(results)
     )
     return f"<nav class=legend aria-label=policies>{keys}<span class=note>click to hide or show</span></nav>"
@@ -127,10 +127,9 @@ def _over_time(results: Sequence[Result]) -> str:
     x = plots.time_axis(end - begin)
     highest = max((value for line in queued for _, value in line.points), default=0.0)
     since = "time since the first arrival"
-    return (
-        f"<h2>Queue length</h2><figure>{plots.line_chart(queued, x, plots.value_axis(highest), since, 'waiting jobs')}</figure>"
-        f"<h2>Utilisation</h2><figure>{plots.line_chart(used, x, plots.share_axis(), since, 'GPUs in use')}</figure>"
-    )
+    waiting_chart = plots.line_chart(queued, x, plots.value_axis(highest), since, "waiting jobs")
+    used_chart = plots.line_chart(used, x, plots.share_axis(), since, "GPUs in use")
+    return f"<h2>Queue length</h2><figure>{waiting_chart}</figure><h2>Utilisation</h2><figure>{used_chart}</figure>"
 
 
 def _counts(results: Sequence[Result]) -> str:
@@ -162,7 +161,7 @@ def _timelines(study: Study, results: Sequence[Result]) -> str:
 
 def _timeline(study: Study, result: Result, is_open: bool) -> str:
     nodes = study.nodes[:_MOST_NODES]
-    rows = {node.name: k for k, node in enumerate(nodes)}
+    rows = {str(node.name): k for k, node in enumerate(nodes)}
     begin = result.first_arrival
     end = max(segment.end for segment in result.segments) - begin
     there = [segment for segment in result.segments if segment.node in rows]

@@ -1,0 +1,151 @@
+"""The options of a simulation, which `simulate` and `compare` share: from the command line to a study."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from schedulearn.cli.common.errors import Failure
+from schedulearn.cli.common.out import note
+from schedulearn.cli.common.service import connect
+from schedulearn.cli.policy import params_of
+from schedulearn.cli.view.words import FINISHED
+
+if TYPE_CHECKING:
+    from schedulearn.sim.run import BadRequest, Study
+
+Text = str | None
+Duration = str
+_STAGES = ("order", "allocate", "place", "share", "migrate")
+_SHOWN = 5  # malformed rows, and jobs that are too large, of which a line is shown
+
+
+def _options(
+    trace: Annotated[
+        Text,
+        typer.Option(metavar="FILE|synthetic:…", help="The workload; synthetic:philly?jobs=1000&load=0.9 is made."),
+    ] = None,
+    history: Annotated[bool, typer.Option("--history", help="What the service has run, instead of a trace.")] = False,
+    format: Annotated[
+        Text,
+        typer.Option(metavar="NAME", help="philly, elasticflow, pollux, tiresias, schedulearn; usual: by its header."),
+    ] = None,
+    profiles: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Measured profiles of a pollux workload; usual: beside it.")
+    ] = None,
+    cluster: Annotated[Text, typer.Option(metavar="16x4|FILE.yaml", help="Nodes × GPUs, or a list of nodes.")] = None,
+    order: Annotated[Text, typer.Option(metavar="NAME", help="Who goes first, instead of the policy's.")] = None,
+    allocate: Annotated[Text, typer.Option(metavar="NAME", help="How many workers each, likewise.")] = None,
+    place: Annotated[Text, typer.Option(metavar="NAME", help="On which machines, likewise.")] = None,
+    share: Annotated[
+        Text, typer.Option(metavar="NAME", help="CPU on one shared machine; fair is all there is.")
+    ] = None,
+    migrate: Annotated[Text, typer.Option(metavar="NAME", help="Who should move; none is all there is.")] = None,
+    param: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A parameter. Repeatable.")] = None,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="Policies know true durations; otherwise they estimate them.")
+    ] = False,
+    restart_cost: Annotated[Duration, typer.Option(metavar="S", help="Time lost when a job starts again.")] = "0",
+    checkpoint_every: Annotated[
+        Duration, typer.Option(metavar="S", help="Work between two saves; 0: it saves when it is stopped.")
+    ] = "0",
+    locality_penalty: Annotated[
+        float, typer.Option(metavar="X", help="Part of its speed that a job on several nodes loses, 0 to 1.")
+    ] = 0.0,
+    node_mtbf: Annotated[
+        Duration, typer.Option(metavar="S", help="Mean time between failures of a node; 0: none.")
+    ] = "0",
+    node_repair: Annotated[Duration, typer.Option(metavar="S", help="Time until it is back.")] = "1h",
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="For all that is random.")] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="Only the first so many jobs.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse a trace with malformed rows.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write CSV files and report.html there.")] = None,
+) -> None:
+    """Only its signature is used."""
+
+
+def with_sim_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """A verb that ends in `**given` gets all options of a simulation in it."""
+    own = [p for p in inspect.signature(verb).parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    both = [*own, *inspect.signature(_options).parameters.values()]
+    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in both]
+    verb.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined] # Typer reads it
+    return verb
+
+
+def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
+    """Everything checked and read, the folder for the results made; what was left out is told on stderr."""
+    if bool(given["trace"]) == given["history"]:
+        raise Failure("say which workload", field="--trace", allowed="either --trace FILE or --history")
+    if not given["cluster"]:
+        raise Failure("say on which cluster", field="--cluster", allowed="NODESxGPUS such as 16x4, or a YAML file")
+    from schedulearn.sim.export import make_folder
+    from schedulearn.sim.run import BadRequest, Request, prepare
+
+    names = ("format", "profiles", "oracle", "restart_cost", "checkpoint_every", "locality_penalty", "node_mtbf",
+             "node_repair", "seed", "jobs", "strict", "cluster")  # fmt: skip
+    request = Request(
+        policies=policies,
+        trace=given["trace"] or "",
+        history=_finished_jobs() if given["history"] else None,
+        stages={stage: given[stage] for stage in _STAGES if given[stage]},
+        params=params_of(given["param"] or []),
+        timeline=given["out"] is not None,
+        **{name: given[name] for name in names},
+    )
+    try:
+        study = prepare(request)
+        if given["out"] is not None:
+            make_folder(given["out"])
+    except BadRequest as error:
+        raise _failure(error) from error
+    _tell(study)
+    return study
+
+
+def _finished_jobs() -> list[Any]:
+    from schedulearn.cli.ls import fetch
+
+    with connect() as client:
+        return list(fetch(client, None, state=FINISHED, sort="id")[0])
+
+
+def _failure(error: "BadRequest") -> Failure:
+    """With the option that is wrong instead of the field."""
+    kind, _, name = error.field.partition(".")
+    if kind == "params":
+        option = "--param"
+    elif kind == "stages":
+        option = f"--{name}" if name else ""
+    elif kind in ("preset", "policy", "policies"):
+        option = "--policy"
+    else:
+        option = (
+            f"--{kind.replace('_', '-')}" if kind in inspect.signature(_options).parameters else f"--trace …{kind}="
+        )
+    return Failure(error.problem, field=option, allowed=error.allowed)
+
+
+def _tell(study: "Study") -> None:
+    problems, large, jobs = study.workload.problems, study.too_large, study.workload.jobs
+    if problems:
+        note(f"{len(problems)} malformed rows are left out (--strict refuses them):", "yellow")
+        _listed([f"line {problem.line}: {problem.text}" for problem in problems[:_SHOWN]], len(problems))
+    if large:
+        note(f"{len(large)} jobs ask for more GPUs than the cluster has:", "yellow")
+        _listed([f"job {jobs[s - 1].label}: {jobs[s - 1].gpus} GPUs" for s in large[:_SHOWN]], len(large))
+    ignored: dict[str, list[str]] = {}
+    for choice in study.choices:
+        for name in choice.ignored:
+            ignored.setdefault(name, []).append(choice.label)
+    for name, labels in ignored.items():
+        note(f"the parameter {name} does nothing under {', '.join(labels)}", "dim")
+
+
+def _listed(lines: list[str], total: int) -> None:
+    for line in lines:
+        note(f"  {line}")
+    if total > len(lines):
+        note(f"  and {total - len(lines)} more")

@@ -1,0 +1,74 @@
+"""Running a study with a progress bar, and writing what came of it."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schedulearn.cli.common.errors import Code, Failure, show_failure
+from schedulearn.cli.common.out import note
+
+if TYPE_CHECKING:
+    from schedulearn.sim.metrics import Result
+    from schedulearn.sim.parallel import Told
+    from schedulearn.sim.run import PolicyFailed, Study
+
+
+def run_study(study: "Study", processes: int | None = None) -> tuple[list["Result"], list["PolicyFailed"]]:
+    """All its policies; those that failed are told on stderr."""
+    from schedulearn.sim.parallel import run_all
+    from schedulearn.sim.run import PolicyFailed
+
+    with _progress(study) as told:
+        outcomes = run_all(study, told, processes)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, PolicyFailed)]
+    for failed in failures:
+        show_failure(Failure(str(failed), Code.JOB_FAILED, hint="\n".join(failed.trace.strip().splitlines()[-6:])))
+    results = [outcome for outcome in outcomes if not isinstance(outcome, PolicyFailed)]
+    for result in results:
+        if result.unfinished:
+            note(
+                f"{result.policy}: {result.unfinished} jobs were still waiting when nothing could happen any more",
+                "red",
+            )
+    return results, failures
+
+
+def write_files(
+    folder: Path, study: "Study", results: Sequence["Result"], failures: Sequence["PolicyFailed"]
+) -> list[Path]:
+    """The CSV files and the report."""
+    from schedulearn.sim.export import write_csv
+    from schedulearn.sim.report import write_report
+
+    report = folder / "report.html"
+    try:
+        write_report(report, study, results, failures, ["schedulearn", *sys.argv[1:]])
+        return [report, *write_csv(folder, study, results)]
+    except OSError as error:
+        raise Failure(f"cannot write {error.filename or folder}: {error.strerror}", field="--out") from error
+
+
+@contextmanager
+def _progress(study: "Study") -> Iterator["Told"]:
+    """A bar for each policy, on a terminal alone."""
+    if not sys.stderr.isatty():
+        yield lambda _choice, _done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    total = len(study.workload.jobs)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}/{task.total:,} jobs"))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+        if len(study.choices) == 1:
+            tasks[study.choices[0].label] = progress.add_task(study.choices[0].label, total=total)
+
+        def told(label: str, done: int) -> None:
+            if label not in tasks:
+                tasks[label] = progress.add_task(label, total=total)
+            progress.update(tasks[label], completed=done)
+
+        yield lambda choice, done: told(choice.label, done)

@@ -1,0 +1,78 @@
+"""`compare`: replay a workload under several policies."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from schedulearn.cli.common.errors import Code
+from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
+from schedulearn.cli.common.sim_options import study_of, with_sim_options
+from schedulearn.cli.common.study import run_study, write_files
+from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.view.table import Cell, Column
+from schedulearn.cli.view.words import Json
+
+app = verb_app()
+_NARROW = 4  # columns of figures that are shown however narrow a terminal is
+_STEP = 12  # letters that each further one needs
+
+
+@app.command()
+@with_sim_options
+def compare(
+    policies: Annotated[
+        str,
+        typer.Option(
+            "--policies", "--policy", metavar="A,B|all", help="Presets, or FILE.py:Class; all is all presets."
+        ),
+    ] = "all",
+    processes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Policies at the same time; usual: one a core.")
+    ] = None,
+    as_json: AsJson = False,
+    **given: Any,
+) -> None:
+    """Replay a workload under several policies side by side, and compare what came of it.
+
+    \b
+    Examples:
+      schedulearn compare --trace synthetic:philly?jobs=1000 --cluster 8x8 --policies fifo,srtf,tiresias
+      schedulearn compare --trace jobs.csv --cluster 16x4 --policies all --out results
+    """
+    study = study_of(given, [name.strip() for name in policies.split(",") if name.strip()])
+    results, failures = run_study(study, processes)
+    from schedulearn.sim.export import as_json as figures_of
+
+    figures = [figures_of(study, result) for result in results]
+    files = write_files(given["out"], study, results, failures) if given["out"] is not None and results else []
+    if as_json:
+        say_json(figures)
+    elif figures:
+        _say(figures)
+        if files:
+            say()
+            next_steps({"read the report": f"open {files[0]}"})
+    if failures:
+        raise typer.Exit(Code.JOB_FAILED)
+
+
+def _say(figures: Sequence[Json]) -> None:
+    from schedulearn.sim.figures import estimates_in_words, table
+
+    columns = table(figures)
+    heads = [Column("policy"), *(Column(c.title + " ", right=True, need=_need(i)) for i, c in enumerate(columns))]
+    rows = [
+        [row["policy"], *(Cell(c.texts[i] + "*", "bold green") if c.best[i] else c.texts[i] + " " for c in columns)]
+        for i, row in enumerate(figures)
+    ]
+    say_table(heads, rows)
+    note("* the best of its column; JCT: from arrival to end", "dim")
+    for words in dict.fromkeys(estimates_in_words(row["estimates"]) for row in figures):
+        using = [row["policy"] for row in figures if estimates_in_words(row["estimates"]) == words]
+        note(f"durations: {words} ({', '.join(using)})", "dim")
+
+
+def _need(index: int) -> int:
+    """The width from which on a column is shown: the first few always, the others in turn."""
+    return 0 if index < _NARROW else 26 + _STEP * index

@@ -1,0 +1,42 @@
+"""Is a resize worth its restart? Only growth is asked: a job shrinks for the sake of others."""
+
+import math
+
+from schedulearn.control.contest import Decision, Grant
+from schedulearn.control.state import State
+from schedulearn.domain.job import Job
+from schedulearn.policies.stages import Facts
+
+PATIENCE = 30.0  # seconds between two re-allocations of a job
+
+
+def drop_what_does_not_pay(state: State, decision: Decision, now: float) -> None:
+    """Take growth out of the plan that comes too soon or costs more than it brings. Inert where restarts are free."""
+    kept = []
+    for grant in decision.grants:
+        job = state.jobs.get(grant.job)
+        if job is None or job.id not in state.attempts or len(grant.spots) <= job.workers:
+            kept.append(grant)
+            continue
+        cost = state.facts.restart_cost(job)
+        if cost <= 0 or (_is_time(state, job, decision, now) and _pays(job, grant, cost, now, state.facts)):
+            kept.append(grant)
+    decision.grants = kept
+
+
+def _is_time(state: State, job: Job, decision: Decision, now: float) -> bool:
+    again = job.resized_at + PATIENCE
+    if state.slots_freed or now >= again:
+        return True
+    decision.wake_at = min(decision.wake_at or math.inf, again)
+    return False
+
+
+def _pays(job: Job, grant: Grant, cost: float, now: float, facts: Facts) -> bool:
+    speedup, want = facts.speedup(job), job.shape.workers.want
+    remaining = facts.remaining(job, now)
+    if not math.isfinite(remaining):
+        return speedup(len(grant.spots)) > speedup(job.workers)
+    as_it_is = remaining * speedup(want) / speedup(job.workers)
+    resized = remaining * speedup(want) / speedup(len(grant.spots)) + cost
+    return resized < as_it_is

@@ -1,0 +1,121 @@
+"""What must hold for every preset, whatever the workload."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedulearn.control.state import State
+from schedulearn.policies.presets import PRESETS, build_policy
+from schedulearn.policies.registry import STAGES
+from schedulearn.sim.cluster import parse_cluster
+from schedulearn.sim.engine import SimOptions, Simulation
+from schedulearn.traces.types import TraceJob, Workload
+
+_job = st.tuples(st.integers(0, 200), st.integers(1, 120), st.integers(1, 4), st.booleans())
+_workloads = st.lists(_job, min_size=1, max_size=16)
+_options = st.sampled_from(
+    [SimOptions(), SimOptions(restart_cost=5.0, checkpoint_every=10.0), SimOptions(locality_penalty=0.3, seed=3)]
+)
+
+
+def workload(rows: list[tuple[int, int, int, bool]]) -> Workload:
+    jobs = []
+    for i, (arrival, duration, gpus, wide) in enumerate(rows):
+        deadline = float(arrival + 3 * duration) if wide else None
+        jobs.append(TraceJob(str(i), float(arrival), float(duration), gpus, user="u", name="n", deadline=deadline))
+    return Workload("random", jobs)
+
+
+class Watched(Simulation):
+    """Looks at the state after each step."""
+
+    log: list[Any]
+
+    def step(self, now: float) -> None:
+        super().step(now)
+        check(self.state)
+        if not hasattr(self, "log"):
+            self.log = []
+        placed = sorted((job.id, tuple(spot.node for spot in job.spots)) for job in self.state.jobs.values())
+        self.log.append((now, placed))
+
+
+def check(state: State) -> None:
+    for node in state.ledger:
+        promised = sum(1 for job in state.jobs.values() for spot in job.spots if spot.node == node.name)
+        leased = sum(1 for lease in state.leases.values() if lease.node == node.name)
+        assert promised == leased <= node.node.capacity["gpus"], "nothing is leased twice"
+        assert node.free["gpus"] == node.node.capacity["gpus"] - promised
+    for job in state.jobs.values():
+        workers = job.shape.workers
+        assert job.workers == 0 or workers.min <= job.workers <= workers.max
+
+
+def run(rows: list[tuple[int, int, int, bool]], preset: str, options: SimOptions, **overrides: Any) -> Watched:
+    policy = build_policy(preset, overrides.get("stages"), overrides.get("params"))
+    simulation = Watched(workload(rows), parse_cluster("2x2"), policy, options)
+    simulation.result = simulation.run()  # type: ignore[attr-defined]
+    return simulation
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@given(rows=_workloads, options=_options)
+@settings(max_examples=25, deadline=None)
+def test_every_job_ends_and_the_ledger_holds(preset: str, rows: Any, options: SimOptions) -> None:
+    result = run(rows, preset, options).result  # type: ignore[attr-defined]
+    assert len(result.jobs) == len(rows), "no job starves under a finite workload"
+    assert result.busy <= result.slots * max(job.ended for job in result.jobs) + 1e-6
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@given(rows=_workloads, later=_workloads)
+@settings(max_examples=20, deadline=None)
+def test_the_same_input_gives_the_same_decisions_and_nobody_sees_the_future(preset: str, rows: Any, later: Any) -> None:
+    horizon = 100.0
+    early = [row for row in rows if row[0] < horizon] or [(0, 1, 1, False)]
+    one = run([*early, *((int(horizon) + a, d, g, w) for a, d, g, w in rows)], preset, SimOptions())
+    again = run([*early, *((int(horizon) + a, d, g, w) for a, d, g, w in rows)], preset, SimOptions())
+    other = run([*early, *((int(horizon) + a, d, g, w) for a, d, g, w in later)], preset, SimOptions())
+    assert one.log == again.log
+    before = [[entry for entry in run_.log if entry[0] < horizon] for run_ in (one, other)]
+    assert before[0] == before[1]
+
+
+@pytest.mark.parametrize("order", STAGES["order"])
+@pytest.mark.parametrize("allocate", STAGES["allocate"])
+@pytest.mark.parametrize("place", STAGES["place"])
+def test_every_combination_of_stages_works(order: str, allocate: str, place: str) -> None:
+    rows = [(i * 7 % 50, 5 + i * 13 % 40, 1 + i % 4, i % 2 == 0) for i in range(12)]
+    stages = {"order": order, "allocate": allocate, "place": place}
+    result = run(rows, "fifo", SimOptions(), stages=stages).result  # type: ignore[attr-defined]
+    assert len(result.jobs) == len(rows)
+
+
+@given(rows=_workloads)
+@settings(max_examples=30, deadline=None)
+def test_machines_that_fail_lose_work_but_no_job(rows: Any) -> None:
+    options = SimOptions(node_mtbf=150.0, node_repair=20.0, checkpoint_every=10.0, seed=1)
+    simulation = run(rows, "fifo", options)
+    assert len(simulation.result.jobs) == len(rows)  # type: ignore[attr-defined]
+
+
+def test_a_restart_costs_time_and_lost_work_is_done_again() -> None:
+    rows = [(0, 100, 4, False), (25, 10, 4, False)]
+    free = run(rows, "srtf", SimOptions()).result  # type: ignore[attr-defined]
+    dear = run(rows, "srtf", SimOptions(restart_cost=7.0, checkpoint_every=20.0)).result  # type: ignore[attr-defined]
+    assert [job.ended for job in free.jobs] == [35.0, 110.0]
+    assert [job.ended for job in dear.jobs] == [35.0, 110.0 + 7.0 + 5.0]
+    assert dear.summary()["lost_work"] == 5.0
+
+
+def test_a_job_spread_over_nodes_is_slower_by_the_penalty() -> None:
+    result = run([(0, 70, 4, False), (0, 70, 2, False)], "fifo", SimOptions(locality_penalty=0.3)).result  # type: ignore[attr-defined]
+    assert [round(job.ended - job.started) for job in sorted(result.jobs, key=lambda j: j.serial)] == [100, 70]
+
+
+def test_elastic_jobs_run_at_the_speed_of_their_size() -> None:
+    # Alone on four GPUs, a job that wanted one gets two: s(2) = 2 / 1.05.
+    result = run([(0, 100, 1, False)], "elastic-fifo", SimOptions()).result  # type: ignore[attr-defined]
+    assert result.jobs[0].ended == pytest.approx(100 / (2 / 1.05))
