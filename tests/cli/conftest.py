@@ -117,7 +117,7 @@ class Service:
             return 204, b""
         answers: dict[str, Callable[[], Any]] = {
             "": lambda: job, "cancel": lambda: job, "pause": lambda: job, "resume": lambda: job,
-            "logs": lambda: self.logs.get(number, b""),
+            "logs": lambda: self.logs.get(number, b"")[int(request.query.get("offset", ["0"])[0]) :],
             "explain": lambda: {
                 "job": number, "state": job["state"], "text": "It needs 2 GPUs on one node; the most free is 1.",
                 "position": 1, "estimate": {"start_seconds": 2400.0, "low": 1800.0, "high": 3600.0}, "stage": "place",

@@ -37,7 +37,7 @@ def test_every_field_of_a_job_survives(make):
     changed = Job(
         job.id, job.spec, "ann", AT, JobState.STOPPING, "cause", 99, AT + 5, 7.25, 3, 1, 2, 4, 5, AT + 1, AT + 2,
         AT + 3, AT + 4, Accrual(1.5, AT, 1.0), Accrual(0.1 + 0.2, AT + 1, 8.0), StopReason.PREEMPT,
-        Outcome(Ending.OUT_OF_MEMORY, 1, 9, 2**31, "detail"), True,
+        Outcome(Ending.OUT_OF_MEMORY, 1, 9, 2**31, "detail"), True, [1, 2.5],
     )  # fmt: skip
     for field in dataclasses.fields(Job):
         if field.init and field.name not in ("id", "spec", "user", "submitted_at"):

@@ -60,10 +60,10 @@ class Job:
     stop: StopReason | None = None  # why the present attempt is being stopped
     outcome: Outcome | None = None  # how the last attempt ended
     forget: bool = False  # delete it as soon as it has stopped
-    resized_at: float = float("-inf")  # when it last changed its size; not stored
-    checkpointed: bool = False  # a checkpoint of it was seen; not stored, found again after a restart
+    resized_at: float = field(init=False, default=float("-inf"))  # when it last changed its size; not stored
+    checkpointed: bool = field(init=False, default=False)  # a checkpoint of it was seen; found again after a restart
     mark: Any = None  # the order stage's own note on it: plain JSON
-    spots: tuple[Spot, ...] = ()  # where its workers are, or will be as soon as others have left; not stored
+    spots: tuple[Spot, ...] = field(init=False, default=())  # where its workers are, or will be once others left
     shape: Shape = field(init=False)  # derived from the spec
 
     def __post_init__(self) -> None:

@@ -20,8 +20,7 @@ class EstimatedFacts:
     it that what is waiting keeps its place.
     """
 
-    def __init__(self, restart_cost: float = 0.0) -> None:
-        self._restart_cost = restart_cost
+    def __init__(self) -> None:
         self._models: dict[JobId, JobModel] = {}
         self._history = History()
         self._at_submit: dict[JobId, Estimate | None] = {}
@@ -52,9 +51,6 @@ class EstimatedFacts:
 
     def restart_cost(self, job: Job) -> float:
         return self._models[job.id].restart_cost
-
-    def restart_cost(self, job: Job) -> float:  # noqa: ARG002 - the same for all
-        return self._restart_cost
 
     def ended(self, model: JobModel) -> None:
         """A job has completed: learn from it, and see how far off the guess was."""

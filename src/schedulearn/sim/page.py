@@ -9,14 +9,14 @@ STYLE = """
 --c5:#3f9c35;--c6:#9085e9;--c7:#e66767}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
-main{max-width:940px;margin:0 auto;padding:28px 20px 60px}
+main{max-width:1000px;margin:0 auto;padding:28px 20px 60px}
 h1{font-size:25px;margin:0}h2{font-size:17px;margin:34px 0 8px}
 .sub,.note{color:var(--soft)}.sub{margin:2px 0 0}.note{font-size:13px;margin:6px 0}
 .warn{background:var(--warn);border-radius:8px;padding:8px 14px;margin:18px 0 0}.warn p{margin:4px 0}
 summary{cursor:pointer;padding:3px 0}
 .scroll{overflow-x:auto}
-table{border-collapse:collapse;font-size:13.5px;width:100%}
-th,td{padding:5px 9px;border-bottom:1px solid var(--rule);text-align:right;white-space:nowrap;
+table{border-collapse:collapse;font-size:13px;width:100%}
+th,td{padding:5px 6px;border-bottom:1px solid var(--rule);text-align:right;white-space:nowrap;
 font-variant-numeric:tabular-nums}
 tr:first-child th{color:var(--soft);font-weight:500}
 th:first-child,td:first-child,.words th,.words td{text-align:left}

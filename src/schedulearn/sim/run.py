@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from schedulearn.sim.cluster import nodes_from_list, parse_cluster
 from schedulearn.sim.engine import SimOptions, Simulation
 from schedulearn.sim.estimated import EstimatedFacts
 from schedulearn.sim.metrics import Result
-from schedulearn.sim.model import OracleFacts
 from schedulearn.sim.replay import workload_of
 from schedulearn.traces.registry import load
 from schedulearn.traces.synthetic import is_synthetic
@@ -105,7 +103,7 @@ class Study:
 
     def run(self, choice: Choice, progress: Progress | None = None) -> Result:
         """One of the policies. PolicyFailed if it raises an error."""
-        facts = None if self.oracle else EstimatedFacts(self.options.restart_cost)
+        facts = None if self.oracle else EstimatedFacts()
         begin = time.perf_counter()
         try:
             result = self._simulation(choice, facts).run(progress)
@@ -120,10 +118,10 @@ class Study:
         )
 
     def _simulation(self, choice: Choice, facts: EstimatedFacts | None) -> Simulation:
+        policy = choice.build()
         if facts is None:
-            oracle = partial(OracleFacts, restart_cost=self.options.restart_cost)
-            return Simulation(self.workload, self.nodes, choice.build(), self.options, oracle)
-        return Simulation(self.workload, self.nodes, choice.build(), self.options, facts.of, facts.ended)
+            return Simulation(self.workload, self.nodes, policy, self.options)
+        return Simulation(self.workload, self.nodes, policy, self.options, facts.of, facts.ended)
 
 
 def prepare(request: Request) -> Study:

@@ -1,0 +1,137 @@
+"""Tiresias for elastic jobs: what they want by the order, then the rest to where it brings most."""
+
+import heapq
+from itertools import islice
+
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import Job
+from schedulearn.policies.stages import Contest, Key
+
+_FORGIVEN = 1e-9  # fractions of a core never add up exactly
+
+
+class ElasticTiresias:
+    """Give `want` where it fits; when many jobs wait, shrink those past the first queue; then give by gain per slot.
+
+    Shrinking (compaction) sets in when more than `compact_above` jobs would get nothing. A job that has nothing is
+    given its min at a gain of s(min) / min, any other one worker more at a gain of s(n+1) − s(n); nobody is given
+    anything without a gain. Ties by the order, which compares the queue first.
+    """
+
+    elastic = True
+
+    def __init__(self, compact_above: int = 10) -> None:
+        self.compact_above = compact_above
+
+    def allocate(self, contest: Contest) -> float | None:
+        sharing = _Sharing(contest)
+        sharing.give_wants()
+        many_wait = sharing.without > self.compact_above
+        if many_wait:
+            sharing.compact()
+        sharing.give_by_gain()
+        if many_wait:  # else one more waiting job, even one that gets nothing itself, might start a compaction
+            sharing.refuse_rest()
+        return None
+
+
+class _Sharing:
+    """Who has how much so far in this decision."""
+
+    def __init__(self, contest: Contest) -> None:
+        self.without = contest.waiting_count  # jobs that have nothing
+        self._contest = contest
+        self._sizes: dict[JobId, int] = {}
+        self._given: list[Job] = []
+        self._passed: dict[JobId, Job] = {}  # running jobs and heads of shapes that have nothing
+        self._offers: list[tuple[float, Key, Job, int]] = []  # a heap of (−gain, rank, job, workers)
+        self._left = 0.0
+        self._heads_only = True
+
+    def give_wants(self) -> None:
+        contest = self._contest
+        if not contest.preemptive:
+            for job in contest.running():
+                self._give(job, job.shape.workers.min)
+        for job in contest.in_order():
+            if not self._give(job, job.shape.workers.want) and job.id not in self._sizes:
+                self._passed[job.id] = job
+                self.without += 1 if job.spots else 0
+
+    def compact(self) -> None:
+        for job in self._given:
+            if self._contest.queue_of(job) >= 1:
+                self._give(job, job.shape.workers.min)
+
+    def give_by_gain(self) -> None:
+        self._left = self._contest.left + _FORGIVEN
+        self._offers = [offer for job in self._given if (offer := self._one_more(job))]
+        self._offers += [self._start(job) for job in self._without_anything()]
+        heapq.heapify(self._offers)
+        grown: dict[JobId, Job] = {}
+        while self._offers:
+            _, _, job, workers = heapq.heappop(self._offers)
+            cost = (workers - self._sizes.get(job.id, 0)) * self._contest.cost(job)
+            if cost > self._left:
+                continue  # what is left only gets less: it drops out
+            if job.id in self._sizes:
+                self._sizes[job.id] = workers
+                grown[job.id] = job
+            elif not self._begin(job, workers):
+                continue
+            self._left -= cost
+            if offer := self._one_more(job):
+                heapq.heappush(self._offers, offer)
+        for job in grown.values():
+            self._contest.give(job, self._sizes[job.id])
+
+    def refuse_rest(self) -> None:
+        """Jobs of the same shape would fare no better, unless their own curves decide."""
+        if self._heads_only:
+            for job in self._passed.values():
+                self._contest.refuse(job)
+
+    def _without_anything(self) -> list[Job]:
+        """Those who are offered their min.
+
+        Of the jobs of one shape the first goes before the others unless their curves differ, and at one worker no
+        curve differs from another.
+        """
+        self._heads_only = all(job.shape.workers.min == 1 for job in self._passed.values())
+        if self._heads_only:
+            return list(self._passed.values())
+        waiting = self._contest.first_waiting(self._contest.waiting_count)
+        return [job for job in self._passed.values() if job.spots] + [j for j in waiting if j.id not in self._sizes]
+
+    def _begin(self, job: Job, workers: int) -> bool:
+        """Give a job that has nothing its min; the next of its shape is offered the same."""
+        if not self._give(job, workers):
+            return False
+        self._passed.pop(job.id, None)
+        if self._heads_only:
+            for other in islice(self._contest.waiting(), 1):
+                self._passed[other.id] = other
+                heapq.heappush(self._offers, self._start(other))
+        return True
+
+    def _give(self, job: Job, workers: int) -> bool:
+        if not self._contest.give(job, workers):
+            return False
+        if job.id not in self._sizes:
+            self._given.append(job)
+            self.without -= 0 if job.spots else 1
+        self._sizes[job.id] = workers
+        return True
+
+    def _start(self, job: Job) -> tuple[float, Key, Job, int]:
+        contest, least = self._contest, job.shape.workers.min
+        gain = contest.facts.speedup(job)(least) / (least * contest.cost(job))
+        return -gain, contest.rank(job), job, least
+
+    def _one_more(self, job: Job) -> tuple[float, Key, Job, int] | None:
+        contest, workers = self._contest, self._sizes[job.id]
+        speed = contest.facts.speedup(job)
+        gain = (speed(workers + 1) - speed(workers)) / contest.cost(job)
+        if gain <= 0 or workers >= job.shape.workers.max:
+            return None
+        return -gain, contest.rank(job), job, workers + 1

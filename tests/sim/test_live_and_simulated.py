@@ -1,0 +1,101 @@
+"""A live run and a simulated run of one workload decide the same, in the same order."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import Job
+from schedulearn.domain.outcome import Outcome
+from schedulearn.policies.presets import build_policy
+from schedulearn.service.config import DataFolder
+from schedulearn.sim.cluster import parse_cluster
+from schedulearn.sim.engine import Simulation
+from schedulearn.sim.model import JobModel, SpecMaker
+from schedulearn.store import open_store
+from schedulearn.traces.types import TraceJob, Workload
+from support.builders import KILLED, OK
+from support.clock import HandClock
+from support.scheduling import Bench
+
+Step = tuple[float, str, int]  # (time, what, job)
+
+
+class Logged(Simulation):
+    """Writes down what is started, stopped and ended."""
+
+    steps: list[Step]
+
+    def _start(self, job: Job, now: float) -> None:
+        self.steps.append((now, "start", job.id))
+        super()._start(job, now)
+
+    def _stop(self, job: Job, now: float, outcome: Outcome) -> None:
+        self.steps.append((now, "stop", job.id))
+        super()._stop(job, now, outcome)
+
+    def _end(self, model: JobModel, now: float) -> None:
+        self.steps.append((now, "end", model.job.id))
+        super()._end(model, now)
+
+
+class Live:
+    """The service's scheduler with a real store; its workers end when the simulated ones do."""
+
+    def __init__(self, folder: Path, preset: str) -> None:
+        self.steps: list[Step] = []
+        self.clock = HandClock()
+        self.zero = self.clock.now()
+        store = open_store(folder / "live.db")
+        store.add_user("ann", "user")
+        store.set_setting("policy", {"preset": preset, "stages": {}, "params": {}})
+        self.bench = Bench(store, DataFolder(folder), self.clock, *parse_cluster("2x2"))
+
+    def at(self, now: float, arrivals: list[TraceJob], ends: list[int], specs: SpecMaker) -> None:
+        self.clock.pass_time(self.zero + now - self.clock.now())
+        for job in ends:
+            self.steps.append((now, "end", job))
+            self._exit(job, OK)
+        for trace in arrivals:
+            self.bench.store.add_job(specs.spec(trace), "ann", self.clock.now(), "submitted")
+        while True:
+            calls = self.bench.cycle()
+            if not calls:
+                return
+            self._obey(now, calls)
+
+    def _obey(self, now: float, calls: list[tuple[object, ...]]) -> None:
+        seen: set[tuple[str, int]] = set()
+        for what, worker, *_ in calls:
+            job = int(str(worker).split(".")[0])
+            if (str(what), job) not in seen:
+                self.steps.append((now, str(what), job))
+                seen.add((str(what), job))
+            if what == "start":
+                self.bench.executor.started(str(worker), self.clock.now())
+            elif what == "stop":
+                self.bench.exited(str(worker), KILLED)
+
+    def _exit(self, job: int, outcome: Outcome) -> None:
+        for worker in self.bench.scheduler.state.attempts[JobId(job)].running:
+            self.bench.exited(str(worker.id), outcome)
+
+
+@pytest.mark.parametrize("preset", ["fifo", "round-robin", "tiresias"])
+def test_the_same_decisions_in_the_same_order(preset: str, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    traces = [
+        TraceJob(str(i), float(rng.randint(0, 300)), float(rng.randint(5, 4000)), rng.randint(1, 4)) for i in range(25)
+    ]
+    traces.sort(key=lambda job: job.arrival)
+    policy = build_policy(preset)
+    simulated = Logged(Workload("random", traces), parse_cluster("2x2"), policy)
+    simulated.steps = []
+    simulated.run()
+    live, specs = Live(tmp_path, preset), SpecMaker(elastic=policy.allocate.elastic)
+    times = sorted({step[0] for step in simulated.steps} | {job.arrival for job in traces})
+    for now in times:
+        ends = [job for at, what, job in simulated.steps if at == now and what == "end"]
+        live.at(now, [job for job in traces if job.arrival == now], ends, specs)
+    assert live.steps == simulated.steps
