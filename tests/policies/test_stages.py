@@ -158,6 +158,11 @@ def test_an_unknown_policy_is_named_with_what_there_is(preset, stages, params, f
     assert allowed in caught.value.allowed
 
 
+def test_a_parameter_of_a_stage_that_was_overridden_has_nothing_to_do() -> None:
+    policy = build_policy("fifo", {"allocate": "strict"}, {"starvation_guard": "off"})
+    assert policy.stages["allocate"] == "strict"
+
+
 def test_the_nearest_preset_is_suggested() -> None:
     with pytest.raises(InvalidSpec, match="did you mean 'round-robin'"):
         build_policy("roundrobin")

@@ -138,7 +138,9 @@ class PoolContest:
 
     def waiting(self) -> Iterator[Job]:
         while self._walk.next_entry is not None:
-            yield self._walk.next_job()
+            job = self._walk.next_job()
+            if job.id not in self._given:  # it may have been given something out of turn
+                yield job
 
     def in_order(self) -> Iterator[Job]:
         if self._policy.order.preemptive:

@@ -48,6 +48,16 @@ PRESETS: dict[str, Preset] = {
         allocate="elastic",
     ),
     "elastic-srjf": Preset("As elastic-fifo, with the shortest estimated job first.", order="srjf", allocate="elastic"),
+    "elastic-tiresias": Preset(
+        "Tiresias with sizes that change: what is left goes where it brings most; when many wait, others shrink.",
+        order="las",
+        allocate="elastic-tiresias",
+    ),
+    "ffdl": Preset(
+        "First in, first out, with sizes that make the sum of all speed-ups as large as it can be.",
+        order="fifo",
+        allocate="ffdl",
+    ),
     "afs-l": Preset(
         "Short jobs first; each further worker goes where it does most for the average completion time (AFS-L).",
         order="srtf-min",
@@ -68,7 +78,8 @@ def build_policy(
     `files`: a stage may also be `FILE.py:Class`, which runs that file.
     """
     infos = _infos(preset, stages or {}, files)
-    known = {param for info, _ in infos.values() for param in info.params}
+    # A parameter of a stage that was overridden is still a parameter of the preset; it only has nothing to do.
+    known = params_of(preset, stages, files=files) | params_of(preset)
     if unknown := set(params or {}) - known:
         allowed = ", ".join(sorted(known)) or "none with these stages"
         raise InvalidSpec(f"params.{min(unknown)}", "no stage of this policy has this parameter", allowed)

@@ -9,6 +9,8 @@ from schedulearn.domain.errors import InvalidSpec
 from schedulearn.domain.units import parse_duration
 from schedulearn.policies.allocate.afs import Afs
 from schedulearn.policies.allocate.elastic import Elastic
+from schedulearn.policies.allocate.elastic_tiresias import ElasticTiresias
+from schedulearn.policies.allocate.ffdl import Ffdl
 from schedulearn.policies.allocate.rigid import Rigid
 from schedulearn.policies.allocate.strict import Strict
 from schedulearn.policies.order.edf import Edf
@@ -63,6 +65,16 @@ def times_or_off(value: object, field_name: str) -> float | None:
         raise InvalidSpec(field_name, f"{value!r} is not a number", "a number, or off") from None
 
 
+def whole_number(value: object, field_name: str) -> int:
+    try:
+        found = int(str(value))
+    except ValueError:
+        found = -1
+    if found < 0:
+        raise InvalidSpec(field_name, f"{value!r} is not a whole number", "0 or more")
+    return found
+
+
 def numbers(value: object, field_name: str) -> tuple[float, ...]:
     """`3250,7200` or a list of numbers, rising."""
     parts = value.split(",") if isinstance(value, str) else value
@@ -114,6 +126,12 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             {"starvation_guard": seconds_or_off},
         ),
         "elastic": StageInfo(Elastic, "Everybody gets its least, then the rest is handed out in turn."),
+        "elastic-tiresias": StageInfo(
+            ElasticTiresias,
+            "Each job gets what it wants, the rest goes where it brings most; when many wait, those served shrink.",
+            {"compact_above": whole_number},
+        ),
+        "ffdl": StageInfo(Ffdl, "The sum of all speed-ups is as large as it can be."),
         "afs": StageInfo(Afs, "Each worker goes to the job where it does most for the average completion time."),
     },
     "place": {

@@ -116,7 +116,7 @@ def _failure(error: "BadRequest") -> Failure:
     """With the option that is wrong instead of the field."""
     kind, _, name = error.field.partition(".")
     if kind == "params":
-        option = "--param"
+        option = f"--param {name}"
     elif kind == "stages":
         option = f"--{name}" if name else ""
     elif kind in ("preset", "policy", "policies"):

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schedulearn.domain.job import Job
 from schedulearn.domain.speedup import SpeedUp
@@ -130,7 +131,7 @@ def _by_table(players: Sequence[_Player], slots: int) -> list[int]:
     return _backtrack(players, table, slots)
 
 
-def _backtrack(players: Sequence[_Player], table: Sequence["np.ndarray"], slots: int) -> list[int]:
+def _backtrack(players: Sequence[_Player], table: Sequence[NDArray[np.int32]], slots: int) -> list[int]:
     sizes = []
     for player, chosen in zip(reversed(players), reversed(table), strict=True):
         sizes.append(int(chosen[slots]))
