@@ -8,10 +8,12 @@ import pytest
 
 from schedulearn.domain.job import Accrual
 from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.states import JobState
 from schedulearn.store import Point
 
 JOBS = "/api/v1/jobs"
+NOW = 1_800_000_000.0
 
 
 def test_a_job_is_submitted_and_shown(world: Any, ann: Any) -> None:
@@ -151,6 +153,24 @@ def test_a_running_job_shows_where_it_runs_and_how_far_it_is(world: Any, ann: An
     assert (progress["step"], progress["steps"], progress["value"], progress["metric"]) == (20, 100, 1.0, "loss")
     assert progress["spark"] == [2.0, 1.0]
     assert progress["eta_seconds"] == 40.0
+
+
+def test_weight_and_hint_of_one_job(world: Any, ann: Any) -> None:
+    for _ in range(3):
+        earlier = world.store.add_job(JobSpec("mnist", "true"), "ann", NOW, "submitted by ann")
+        changed = world.job(earlier)
+        changed.state, changed.finished_at, changed.ran = JobState.SUCCEEDED, NOW, Accrual(60.0)
+        world.save(jobs=[changed])
+    asked = {"command": "true", "name": "mnist", "time_limit": "8h", "resources": {"cpus": 2}}
+    job = ann.post(JOBS, json=asked).json()
+    source = "jobs of the same user, name and size"
+    weight = {"expected": 120.0, "low": 120.0, "high": 120.0, "unit": "core-seconds", "source": source}
+    assert job["weight"] == weight
+    assert "a time limit of 8 h, far more than the 1 min that 3 jobs like it used at most" in job["hint"]
+    assert ann.get(f"{JOBS}/{job['id']}").json() == job
+    assert {(job["weight"], job["hint"]) for job in ann.get(JOBS).json()["jobs"]} == {(None, None)}
+    other = ann.post(JOBS, json={"command": "true", "name": "mnist"}).json()
+    assert other["hint"] is None
 
 
 def test_the_end_of_a_job_is_told_in_words(world: Any, ann: Any, job: int) -> None:

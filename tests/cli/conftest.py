@@ -86,6 +86,7 @@ class Service:
     requests: list[Request] = field(default_factory=list)
     refuse: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)  # "METHOD /path" → status, problem
     after_submit: str = "succeeded"  # the state in which a submitted job is found afterwards
+    hint: str | None = None  # on the job that is submitted
 
     def asked(self, method: str, path: str) -> list[Request]:
         return [r for r in self.requests if (r.method, r.path) == (method, path)]
@@ -143,7 +144,7 @@ class Service:
         if request.query.get("dry_run"):
             return 200, {"valid": True, "spec": request.body}
         number = max(self.jobs, default=16) + 1
-        queued = make_job(number, "queued", name=request.body.get("name") or f"mnist-{number}")
+        queued = make_job(number, "queued", name=request.body.get("name") or f"mnist-{number}", hint=self.hint)
         self.jobs[number] = make_job(number, self.after_submit, name=queued["name"])
         return 201, queued
 

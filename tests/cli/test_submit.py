@@ -216,3 +216,12 @@ def test_ctrl_c_leaves_the_job_running(cli, service, monkeypatch):
     assert "schedulearn cancel 17" in result.out
     assert service.jobs[17]["state"] == "running"
     assert service.asked("POST", "/jobs/17/cancel") == []
+
+
+@pytest.mark.parametrize("verb", [["submit"], ["run"], ["run", "--no-follow"]], ids=" ".join)
+def test_a_hint_goes_to_stderr(cli, service, verb):
+    service.hint = "It asks for a time limit of 8 h, far more than others."
+    result = cli(*verb, "--no-workdir", *COMMAND)
+    assert f"Hint: {service.hint}\n" in result.err
+    assert service.hint not in result.out
+    assert "Hint" not in cli(*verb, "--json", "--no-workdir", *COMMAND).err, "there it is a field"

@@ -19,6 +19,19 @@ def test_describe_tells_the_story(cli, jobs):
     assert "schedulearn logs 19" in out
 
 
+def test_describe_shows_weight_and_hint(cli, jobs):
+    source = "jobs of the same name"
+    weight = {"expected": 7200.0, "low": 3600.0, "high": 14400.0, "unit": "GPU-seconds", "source": source}
+    jobs.jobs[17] |= {"weight": weight, "hint": "It asks for 16 GPUs."}
+    out = cli("describe", 17).out
+    assert f"2 h of GPU time, between 1 h and 4 h ({source})" in out
+    assert "It asks for 16 GPUs." in out
+    jobs.jobs[20] |= {"weight": weight | {"low": 7200.0, "high": 7200.0, "unit": "core-seconds"}, "hint": None}
+    out = cli("describe", 20).out
+    assert f"2 h of core time ({source})" in out
+    assert "hint" not in out
+
+
 def test_describe_json_holds_everything(cli, jobs):
     about = cli("describe", 18, "--json").json
     assert about["id"] == 18

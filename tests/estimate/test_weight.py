@@ -21,21 +21,21 @@ def test_weight_counts_gpus_or_else_cores() -> None:
     [
         (
             Asked(time_limit=8 * 3600),
-            "It asks for a time limit of 8 h, far more than the 20 min that 3 earlier jobs like it used at most.",
+            "It asks for a time limit of 8 h, far more than the 20 min that 3 jobs like it used at most.",
         ),
         (
             Asked(time_limit=60),
-            "It asks for a time limit of 1 min, less than most of 3 earlier jobs like it used "
+            "It asks for a time limit of 1 min, less than most of 3 jobs like it used "
             "(half of them 15 min or more): it may be stopped early.",
         ),
         (
             Asked(memory=64 * GB, gpus=16),
-            "It asks for 64 GB of memory, far more than the 3 GB that 3 earlier jobs like it used at most; "
-            "and for 16 GPUs, far more than the 2 GPUs that 3 earlier jobs like it used at most.",
+            "It asks for 64 GB of memory, far more than the 3 GB that 3 jobs like it used at most; "
+            "and for 16 GPUs, far more than the 2 GPUs that 3 jobs like it used at most.",
         ),
         (
             Asked(cpus=0.25),
-            "It asks for 0.25 cores, far less than most of 3 earlier jobs like it used (half of them 2 cores or more).",
+            "It asks for 0.25 cores, far less than most of 3 jobs like it used (half of them 2 cores or more).",
         ),
         (Asked(time_limit=4800, gpus=8, cpus=12, memory=12 * GB), None),
         (Asked(time_limit=900, gpus=1, cpus=0.5, memory=2 * GB), None),
@@ -50,3 +50,13 @@ def test_too_little_is_known() -> None:
     assert hint(Asked(time_limit=1e9), USED[:2]) is None
     unmeasured = [Finished("ann", "mnist", 0, 60.0)] * 5
     assert hint(Asked(memory=1e12, cpus=64, gpus=1), unmeasured) is None
+
+
+def test_what_was_not_measured_is_compared_with_what_was_asked_for() -> None:
+    asked_for = [Finished("ann", "mnist", 0, 60.0, {"cpus": 2, "memory": m * GB}) for m in (2, 4, 4)]
+    assert hint(Asked(memory=64 * GB), asked_for) == (
+        "It asks for 64 GB of memory, far more than the 4 GB that 3 jobs like it asked for at most."
+    )
+    assert hint(Asked(memory=2 * GB, cpus=0.25), asked_for) == (
+        "It asks for 0.25 cores, far less than most of 3 jobs like it asked for (half of them 2 cores or more)."
+    )

@@ -252,7 +252,8 @@ def best_total(slots: int, jobs: Sequence[J], *, keep: bool) -> float:
     job, rest = jobs[0], jobs[1:]
     options = [n for n in range(job.least, job.most + 1) if n * job.gpus <= slots]
     options += [] if keep and job.has else [0]
-    return max(job.curve(n) + best_total(slots - n * job.gpus, rest, keep=keep) for n in options)
+    totals = (job.curve(n) + best_total(slots - n * job.gpus, rest, keep=keep) for n in options)
+    return max(totals, default=float("-inf"))
 
 
 # --- afs

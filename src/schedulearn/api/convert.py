@@ -16,6 +16,7 @@ from schedulearn.api.schemas import (
     ProgressOut,
     SeriesOut,
     UserOut,
+    WeightOut,
     WorkerOut,
 )
 from schedulearn.api.spec import iso, spec_out
@@ -26,6 +27,7 @@ from schedulearn.domain.resources import Resources
 from schedulearn.domain.states import JobState
 from schedulearn.service.auth import Caller
 from schedulearn.service.views import (
+    Advice,
     Curve,
     Explanation,
     JobRow,
@@ -34,10 +36,13 @@ from schedulearn.service.views import (
     Progress,
     StoredEvent,
     UserRow,
+    Weight,
 )
 
+_NO_ADVICE = Advice()
 
-def job_out(row: JobRow, caller: Caller, now: float) -> JobOut:
+
+def job_out(row: JobRow, caller: Caller, now: float, advice: Advice = _NO_ADVICE) -> JobOut:
     job = row.job
     waited_until = job.started_at or job.finished_at or now
     return JobOut(
@@ -67,6 +72,8 @@ def job_out(row: JobRow, caller: Caller, now: float) -> JobOut:
         resizes=job.resizes,
         exit=exit_out(job.outcome),
         progress=_progress(row.progress, job, now) if row.progress else None,
+        weight=_weight(advice.weight) if advice.weight else None,
+        hint=advice.hint,
         spec=spec_out(job.spec, show_env=caller.owns(job.user)),
     )
 
@@ -75,6 +82,17 @@ def exit_out(outcome: Outcome | None) -> ExitOut | None:
     if outcome is None:
         return None
     return ExitOut(code=outcome.exit_code, signal=outcome.signal, ending=outcome.ending, text=outcome.words())
+
+
+def _weight(weight: Weight) -> WeightOut:
+    amount = weight.amount
+    return WeightOut(
+        expected=round(amount.expected, 3),
+        low=round(amount.low, 3),
+        high=round(amount.high, 3),
+        unit=weight.unit,
+        source=amount.source,
+    )
 
 
 def _progress(progress: Progress, job: Job, now: float) -> ProgressOut:

@@ -30,6 +30,14 @@ class ProgressOut(BaseModel):
     eta_seconds: float | None
 
 
+class WeightOut(BaseModel):
+    expected: float
+    low: float
+    high: float
+    unit: Literal["GPU-seconds", "core-seconds"]
+    source: str  # where the estimate comes from, for a person
+
+
 class JobOut(BaseModel):
     id: int
     name: str
@@ -54,6 +62,8 @@ class JobOut(BaseModel):
     resizes: int
     exit: ExitOut | None
     progress: ProgressOut | None
+    weight: WeightOut | None  # null in lists, and where nothing is known of jobs like it
+    hint: str | None  # if it asks for far more, or less, than jobs like it; null in lists
     spec: dict[str, Any]  # as its user may write it
 
 

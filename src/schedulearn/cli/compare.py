@@ -58,7 +58,7 @@ def compare(
 
 
 def _say(figures: Sequence[Json]) -> None:
-    from schedulearn.sim.figures import estimates_in_words, table
+    from schedulearn.sim.figures import table
 
     columns = table(figures)
     heads = [Column("policy"), *(Column(c.title + " ", right=True, need=_need(i)) for i, c in enumerate(columns))]
@@ -68,9 +68,20 @@ def _say(figures: Sequence[Json]) -> None:
     ]
     say_table(heads, rows)
     note("* the best of its column; JCT: from arrival to end", "dim")
-    for words in dict.fromkeys(estimates_in_words(row["estimates"]) for row in figures):
-        using = [row["policy"] for row in figures if estimates_in_words(row["estimates"]) == words]
-        note(f"durations: {words} ({', '.join(using)})", "dim")
+    note(_durations(figures), "dim")
+
+
+def _durations(figures: Sequence[Json]) -> str:
+    """Which durations the policies knew; the report says more."""
+    if figures[0]["estimates"]["source"] == "oracle":
+        return "durations: the true ones (--oracle)"
+    off = [
+        f"{row['policy']} {100 * row['estimates']['median_error']:.0f} %"
+        for row in figures
+        if row["estimates"].get("count")
+    ]
+    errors = f"; their median error: {', '.join(off)}" if off else ", where a policy needs them"
+    return f"durations: estimated from earlier jobs{errors}"
 
 
 def _need(index: int) -> int:

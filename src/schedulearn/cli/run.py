@@ -7,7 +7,7 @@ import typer
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.follow import follow, say_end, say_left
 from schedulearn.cli.common.job_options import spec_of, with_job_options
-from schedulearn.cli.common.out import note, of_job, say_json
+from schedulearn.cli.common.out import note, note_hint, of_job, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import HELP, AsJson, verb_app
 
@@ -50,6 +50,7 @@ def run(
                 say_json(ended)
                 return Code.DONE if ended["state"] == "succeeded" else Code.JOB_FAILED
             note(f"{of_job(job)} submitted. Ctrl-C leaves it running.")
+            note_hint(job)
             return say_end(follow(client, number, lambda: client.logs(number, follow=True)))
         except KeyboardInterrupt:
             if not as_json:

@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.job_options import Spec, plain_values, spec_of, with_job_options
-from schedulearn.cli.common.out import next_steps, of_job, say, say_json
+from schedulearn.cli.common.out import next_steps, note_hint, of_job, say, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import HELP, AsJson, verb_app
 from schedulearn.cli.view.words import Json
@@ -74,6 +74,7 @@ def say_submitted(job: Json, as_json: bool) -> int:
         say_json(job)
         return Code.DONE
     say(f"{of_job(job)} submitted: {job['state']}.", "green")
+    note_hint(job)
     number = job["id"]
     next_steps(
         {

@@ -40,6 +40,14 @@ class Progress(TypedDict):
     eta_seconds: float | None
 
 
+class Weight(TypedDict):
+    expected: float
+    low: float
+    high: float
+    unit: str  # GPU-seconds | core-seconds
+    source: str  # where the estimate comes from
+
+
 class Job(TypedDict):
     id: int
     name: str
@@ -64,6 +72,8 @@ class Job(TypedDict):
     resizes: int
     exit: Exit | None
     progress: Progress | None
+    weight: Weight | None  # None in lists
+    hint: str | None  # None in lists
     spec: dict[str, Any]
 
 

@@ -54,18 +54,19 @@ class Undo:
         self._ledger.set_closed(node, True)
         self._closed.append(node)
 
-    def mark(self) -> int:
-        return len(self._log)
+    def mark(self) -> tuple[int, int]:
+        return len(self._log), len(self._closed)
 
-    def back_to(self, mark: int) -> None:
-        while len(self._log) > mark:
+    def back_to(self, mark: tuple[int, int]) -> None:
+        logged, closed = mark
+        while len(self._closed) > closed:
+            self._ledger.set_closed(self._closed.pop(), False)
+        while len(self._log) > logged:
             taken, shape, spot = self._log.pop()
             (self._ledger.give_back if taken else self._ledger.take)(shape, spot)
 
     def all(self) -> None:
-        for node in self._closed:
-            self._ledger.set_closed(node, False)
-        self.back_to(0)
+        self.back_to((0, 0))
 
 
 class PoolContest:
@@ -99,13 +100,13 @@ class PoolContest:
         self._changed: dict[JobId, tuple[Job, int]] = {}  # those that get another number of workers, in order
         self._spots: dict[JobId, tuple[Spot, ...]] = {}  # of waiting jobs that were placed at once
         self._reserved_for: JobId | None = None
-        self._withheld = 0.0  # slots kept back for that job
+        self._withheld = 0.0  # free slots kept back for that job; those who run behind it keep what they have
 
     # --- what a stage sees
 
     @property
     def left(self) -> float:
-        return self._left
+        return self._left - self._withheld
 
     @property
     def slots(self) -> float:
@@ -151,7 +152,8 @@ class PoolContest:
 
     def give(self, job: Job, workers: int) -> bool:
         cost = workers * job.shape.slots
-        if cost - self._given.get(job.id, 0) * job.shape.slots > self._left + _FORGIVEN:
+        left = self._left if job.spots else self._left - self._withheld
+        if cost - self._given.get(job.id, 0) * job.shape.slots > left + _FORGIVEN:
             return False
         if not job.spots:
             first = job.id not in self._given
@@ -176,7 +178,7 @@ class PoolContest:
         if job.spots:
             return
         cost = job.shape.workers.want * job.shape.slots
-        if why is None and self._reserved_for is not None and cost <= self._left + self._withheld + _FORGIVEN:
+        if why is None and self._reserved_for is not None and cost <= self._left + _FORGIVEN:
             why = HeldBehind(self._reserved_for)
         elif why is None:
             why = NoPlace() if cost <= self._left + _FORGIVEN else DoesNotFit()
@@ -188,13 +190,13 @@ class PoolContest:
 
     def reserve(self, job: Job) -> None:
         missing = job.shape.workers.want
-        for node, possible in self._by_promise(job.shape):
+        before = self._ledger.free_slots(self._pool)
+        for possible, node in self._ledger.by_promise(job.shape):
             if missing <= 0:
                 break
             self._undo.close(node)
             missing -= possible
-        left = min(self._left, self._ledger.free_slots(self._pool))
-        self._withheld, self._left, self._reserved_for = self._left - left, left, job.id
+        self._withheld, self._reserved_for = before - self._ledger.free_slots(self._pool), job.id
 
     # --- what follows
 
@@ -240,11 +242,6 @@ class PoolContest:
             return False
         self._spots[job.id] = spots
         return True
-
-    def _by_promise(self, shape: Shape) -> list[tuple[NodeLedger, int]]:
-        """Nodes that could hold some of it when empty, those that have most free for it now first."""
-        able = [(node, NodeLedger(node.node).room_for(shape)) for node in self._ledger]
-        return sorted(((n, p) for n, p in able if p), key=lambda pair: -pair[0].part_free(shape))
 
 
 def _first(pair: tuple[tuple[object, ...], Job]) -> tuple[object, ...]:

@@ -233,6 +233,20 @@ class Ledger:
                 yield workers, self._list[bit.bit_length() - 1]
                 mask ^= bit
 
+    def by_promise(self, shape: Shape) -> Iterator[tuple[int, NodeLedger]]:
+        """Nodes that could hold some workers if they were empty, and how many; those with most free now first."""
+        if not shape.plain:
+            able = [(NodeLedger(node.node).room_for(shape), node) for node in self._list if not node.closed]
+            yield from sorted(((r, n) for r, n in able if r), key=lambda pair: -pair[1].part_free(shape))
+            return
+        for mask in reversed(self._masks):
+            while mask:
+                bit = mask & -mask
+                mask ^= bit
+                node = self._list[bit.bit_length() - 1]
+                if workers := int(node.amounts(GPUS)[0]) // shape.gpus:
+                    yield workers, node
+
     # --- indexes
 
     def _index(self) -> None:

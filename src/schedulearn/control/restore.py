@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from schedulearn.control.apply import hold
-from schedulearn.control.state import State
+from schedulearn.control.state import State, belongs_to
 from schedulearn.domain.job import Attempt, Job, Lease, Spot
 from schedulearn.domain.node import Node
 from schedulearn.domain.states import FINISHED, PASSING, JobState
@@ -21,8 +21,11 @@ def restore(
     now: float,
 ) -> State:
     """A state with its indexes and timers. Finished jobs among `jobs` only tell what others no longer wait for."""
-    state = State(order, facts, nodes, memory)
+    state = State(order, facts, nodes, memory if belongs_to(memory, order) else None)
     state.jobs = {job.id: job for job in jobs if job.state not in FINISHED}
+    for job in state.jobs.values():
+        if state.memory is not memory:
+            job.mark = None
     state.attempts = {attempt.id.job: attempt for attempt in attempts}
     state.leases = {lease.worker: lease for lease in leases}
     for attempt in state.attempts.values():
@@ -46,6 +49,10 @@ def _promise_again(state: State, job: Job, attempt: Attempt) -> None:
 
 
 def _index(state: State, job: Job, now: float) -> None:
+    if state.queue.order.keeps_marks:
+        if job.mark is None:
+            state.queue.order.joined(job, now, state.memory)
+        state.watch_mark(job, now)
     waits = {wanted for wanted in job.spec.depends_on if wanted in state.jobs}
     state.waits_for[job.id] = waits
     for wanted in waits:
@@ -57,5 +64,3 @@ def _index(state: State, job: Job, now: float) -> None:
             state.queue.add(job, now)
     elif job.state is JobState.RUNNING and job.time_limit is not None:
         state.wake_for(job, now)  # the timer itself finds out how much is left
-    if state.queue.order.keeps_marks:
-        state.watch_mark(job, now)

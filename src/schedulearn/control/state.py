@@ -17,6 +17,8 @@ from schedulearn.domain.shape import Shape
 from schedulearn.domain.states import FINISHED, JobState, Trigger, next_state
 from schedulearn.policies.stages import Facts, KeyChanges, Memory, Order, Refusal
 
+_ORDER = "order"  # whose memory it is
+
 
 @dataclass(slots=True)
 class Changes:
@@ -56,7 +58,7 @@ class State:
         self.leaving: set[JobId] = set()  # being stopped, while their place is already promised to others
         self.queue = Queue(order, facts)
         self.facts = facts
-        self.memory: Memory = memory if memory is not None else {}  # the policy's own
+        self.memory: Memory = memory if memory is not None else new_memory(order)  # the policy's own
         self.dependants: dict[JobId, set[JobId]] = defaultdict(set)  # job -> jobs that wait for its end
         self.waits_for: dict[JobId, set[JobId]] = {}  # job -> unfinished jobs it depends on
         self.changes = Changes()
@@ -123,7 +125,7 @@ class State:
     def set_order(self, order: Order, now: float) -> None:
         waiting = list(self.queue)
         self.queue = Queue(order, self.queue.facts)
-        self.memory = {}
+        self.memory = new_memory(order)
         for job in (*(j for pool in self.holders.values() for j in pool.values()), *waiting):
             job.mark = None
             if order.keeps_marks:
@@ -193,3 +195,12 @@ class State:
     def take_changes(self) -> Changes:
         changes, self.changes = self.changes, Changes()
         return changes
+
+
+def new_memory(order: Order) -> Memory:
+    """An empty memory, signed: what another order has left, here or as marks on jobs, is of no use."""
+    return {_ORDER: type(order).__name__}
+
+
+def belongs_to(memory: Memory, order: Order) -> bool:
+    return bool(memory.get(_ORDER) == type(order).__name__)

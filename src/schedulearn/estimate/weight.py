@@ -3,12 +3,14 @@
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from schedulearn.domain.units import format_duration, format_size
 from schedulearn.estimate.history import Finished
 from schedulearn.estimate.remaining import LEAST_JOBS, Estimate
 
 _FAR = 4.0  # so many times more, or less, is far
+_USED = "used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,7 @@ class Weight:
     """What a job will take of the cluster."""
 
     amount: Estimate
-    unit: str  # GPU-seconds | core-seconds
+    unit: Literal["GPU-seconds", "core-seconds"]
 
 
 def weigh(duration: Estimate, workers: int, gpus: int, cpus: float) -> Weight:
@@ -45,13 +47,14 @@ class _Kind:
     words: Callable[[float], str]
     what: str  # "a time limit of {}"
     fatal: bool  # a job that needs more than it asked for is stopped
+    feature: str = ""  # what earlier jobs asked for: compared with where their use was not measured
 
 
 _KINDS = (
     _Kind(lambda a: a.time_limit, lambda f: f.seconds, format_duration, "a time limit of {}", True),
-    _Kind(lambda a: a.memory, lambda f: f.memory, format_size, "{} of memory", True),
+    _Kind(lambda a: a.memory, lambda f: f.memory, format_size, "{} of memory", True, "memory"),
     _Kind(lambda a: a.gpus, lambda f: f.gpus, lambda n: _count(n, "GPU"), "{}", False),
-    _Kind(lambda a: a.cpus, lambda f: f.cpus, lambda n: _count(n, "core"), "{}", False),
+    _Kind(lambda a: a.cpus, lambda f: f.cpus, lambda n: _count(n, "core"), "{}", False, "cpus"),
 )
 
 
@@ -63,19 +66,27 @@ def hint(asked: Asked, used: Sequence[Finished]) -> str | None:
 
 def _compare(kind: _Kind, asked: Asked, used: Sequence[Finished]) -> str | None:
     wanted = kind.asked(asked)
-    values = sorted(value for job in used if (value := kind.used(job)) is not None)
+    values, did = _known(kind, used)
     if not wanted or len(values) < LEAST_JOBS or values[-1] <= 0:
         return None
     middle, most = statistics.median(values), values[-1]
     ask = kind.what.format(kind.words(wanted))
-    jobs = f"{len(values)} earlier jobs like it used"
+    jobs = f"{len(values)} jobs like it {did}"
     if wanted > _FAR * most:
         return f"{ask}, far more than the {kind.words(most)} that {jobs} at most"
-    if kind.fatal and wanted < middle:
+    if kind.fatal and did == _USED and wanted < middle:
         return f"{ask}, less than most of {jobs} (half of them {kind.words(middle)} or more): it may be stopped early"
-    if not kind.fatal and wanted < middle / _FAR:
+    if wanted < middle / _FAR:
         return f"{ask}, far less than most of {jobs} (half of them {kind.words(middle)} or more)"
     return None
+
+
+def _known(kind: _Kind, jobs: Sequence[Finished]) -> tuple[list[float], str]:
+    """In ascending order what was used; where that was not measured, what was asked for; and which of both it is."""
+    used = sorted(value for job in jobs if (value := kind.used(job)) is not None)
+    if len(used) >= LEAST_JOBS or not kind.feature:
+        return used, _USED
+    return sorted(value for job in jobs if (value := job.features.get(kind.feature)) is not None), "asked for"
 
 
 def _count(number: float, unit: str) -> str:

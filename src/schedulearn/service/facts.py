@@ -6,13 +6,14 @@ from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.domain.states import JobState
+from schedulearn.estimate.features import Features
 from schedulearn.estimate.history import Finished, History
 from schedulearn.estimate.remaining import remaining_by_steps
 from schedulearn.store import Store
 
 _LOOK_EVERY = 2.0  # seconds between two looks at the steps of running jobs
 _RESTART_COST = 10.0  # seconds: to save, stop, start Python again and load; a guess on the careful side
-_REMEMBERED = 1000  # finished jobs that are learned from after a restart
+_REMEMBERED = 1000  # finished jobs that are learned from
 
 
 class LiveFacts:
@@ -30,11 +31,11 @@ class LiveFacts:
         step = self._steps.get(job.id)
         if job.spec.steps and step and (by_steps := remaining_by_steps(ran, step, job.spec.steps)):
             return by_steps.expected
-        known = self._past().remaining(job.user, job.spec.name, _slots(job), ran)
+        known = self._past().remaining(job.user, job.spec.name, slots_of(job), ran)
         return known.expected if known else math.inf
 
     def duration(self, job: Job) -> float:
-        known = self._past().duration(job.user, job.spec.name, _slots(job))
+        known = self._past().duration(job.user, job.spec.name, slots_of(job))
         return known.expected if known else math.inf
 
     def speedup(self, job: Job) -> SpeedUp:
@@ -57,17 +58,28 @@ class LiveFacts:
     def _past(self) -> History:
         # Read when first asked for: most policies never ask.
         if self._history is None:
-            self._history = History()
-            states = [JobState.SUCCEEDED]
-            rows, _ = self._store.list_jobs(states, sort="finished_at", descending=True, limit=_REMEMBERED)
-            for row in reversed(rows):
-                self._history.learn(_finished(row.job))
+            self._history = read_history(self._store)
         return self._history
 
 
-def _finished(job: Job) -> Finished:
-    return Finished(job.user, job.spec.name, _slots(job), job.ran.value)
+def read_history(store: Store) -> History:
+    """What the jobs that finished well last tell of others."""
+    history = History()
+    rows, _ = store.list_jobs([JobState.SUCCEEDED], sort="finished_at", descending=True, limit=_REMEMBERED)
+    for row in reversed(rows):
+        history.learn(_finished(row.job))
+    return history
 
 
-def _slots(job: Job) -> int:
+def slots_of(job: Job) -> int:
+    """The GPUs that it asks for, of all its workers."""
     return job.shape.workers.want * job.shape.gpus
+
+
+def _finished(job: Job) -> Finished:
+    return Finished(job.user, job.spec.name, slots_of(job), job.ran.value, _features(job))
+
+
+def _features(job: Job) -> Features:
+    """What it asked for altogether; what it used of that is not measured."""
+    return dict(job.shape.per_worker * job.shape.workers.want)

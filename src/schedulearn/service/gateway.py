@@ -22,12 +22,14 @@ from schedulearn.domain.states import FINISHED, JobState
 from schedulearn.executors.process import logs
 from schedulearn.executors.process.logs import LogChunk
 from schedulearn.executors.process.paths import JobPaths, WorkerPaths
+from schedulearn.service.advice import Adviser
 from schedulearn.service.auth import Authenticator, Caller
 from schedulearn.service.files import tar_of
 from schedulearn.service.people import People
 from schedulearn.service.possible import check_possible
 from schedulearn.service.snapshots import DEFAULT_LIMIT, SnapshotFolder, Upload
 from schedulearn.service.views import (
+    Advice,
     Counts,
     Curve,
     Health,
@@ -64,6 +66,7 @@ class Gateway:
         self._explain, self._policies = explain, policies
         self._scheduler_seen, self._roles = scheduler_seen, tuple(roles)
         self._snapshots = SnapshotFolder(data / "snapshots", snapshot_limit)
+        self._adviser = Adviser(store)
         self._closing = threading.Event()
         self.auth = Authenticator(store)
         self.people = People(store, self.auth, clock)
@@ -163,6 +166,10 @@ class Gateway:
 
     def explain(self, job: JobId) -> tuple[JobRow, Explanation]:
         return self.job(job), self._explain(job)
+
+    def advice(self, row: JobRow) -> Advice:
+        """How heavy the job is, and a hint if it asks for far more, or less, than jobs like it."""
+        return self._adviser.advise(row, self.now())
 
     def curves(self, job: JobId, name: str | None, max_points: int) -> list[Curve]:
         self.job(job)

@@ -9,11 +9,13 @@ from schedulearn.domain.ids import AttemptId, DeviceId, JobId
 from schedulearn.domain.node import Node
 from schedulearn.domain.resources import Resources
 from schedulearn.domain.states import JobState
+from schedulearn.estimate.weight import Weight
 from schedulearn.policies.presets import DEFAULT_PRESET, available, build_policy
 from schedulearn.service.roles import TTL
 from schedulearn.store import CurvePoint, JobRow, Point, Progress, Series, StoredEvent, UserChanges, UserRow
 
 __all__ = [
+    "Advice",
     "BuiltInPolicies",
     "Counts",
     "Curve",
@@ -31,7 +33,8 @@ __all__ = [
     "StoredEvent",
     "UserChanges",
     "UserRow",
-]  # with types of the store and of control that the API may name only through here
+    "Weight",
+]  # with types of the store, of control and of estimates that the API may name only through here
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,14 @@ class Health:
 class Curve:
     series: Series
     points: list[CurvePoint]
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What its user should know of a job."""
+
+    weight: Weight | None = None  # None: nothing is known of jobs like it
+    hint: str | None = None  # a sentence if it asks for far more, or less, than jobs like it
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The figures of a comparison as a table for people: one unit for each column, and which value is the best."""
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,9 +81,9 @@ def _texts(figure: Figure, values: Sequence[float], known: Sequence[float]) -> t
 
 
 def unit_for(values: Sequence[float]) -> tuple[float, str]:
-    """The largest unit in which the smallest time that is not 0 is at least 1: values can be compared at a glance."""
-    smallest = min((value for value in values if value > 0), default=0.0)
-    return next(((seconds, unit) for seconds, unit in _UNITS if smallest >= seconds), _UNITS[-1])
+    """The largest unit in which the middle of the times that are not 0 is at least 1: one glance compares them."""
+    middle = statistics.median([value for value in values if value > 0] or [0.0])
+    return next(((seconds, unit) for seconds, unit in _UNITS if middle >= seconds), _UNITS[-1])
 
 
 def _three(value: float) -> str:

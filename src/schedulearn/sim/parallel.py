@@ -13,7 +13,7 @@ from schedulearn.sim.metrics import Result
 from schedulearn.sim.run import Choice, PolicyFailed, Study
 
 Outcome = Result | PolicyFailed
-Told = Callable[[Choice, int], None]  # so many jobs have completed under this policy
+Told = Callable[[Choice, int], None]  # so many jobs have completed under this policy; 0 when it begins
 
 _SPAWN = get_context("spawn")  # a fork would copy the threads of a progress bar in whatever state they are
 
@@ -35,6 +35,7 @@ def run_all(study: Study, told: Told, processes: int | None = None) -> list[Outc
 
 
 def _outcome(study: Study, choice: Choice, told: Told) -> Outcome:
+    told(choice, 0)
     try:
         return study.run(choice, lambda done: told(choice, done))
     except PolicyFailed as failed:
@@ -81,6 +82,7 @@ class _Pool:
         if isinstance(message, int):
             self._told(choice, message)
             return
+        self._told(choice, len(self._study.workload.jobs))
         self._outcomes[index] = message
         del self._running[connection]
         connection.close()

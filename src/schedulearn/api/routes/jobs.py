@@ -49,7 +49,7 @@ def submit(job: JobIn, caller: Person, gateway: Gate, response: Response, dry_ru
         )
     row = gateway.submit(caller, spec)
     response.headers["Location"] = f"/api/v1/jobs/{row.job.id}"
-    return job_out(row, caller, now)
+    return job_out(row, caller, now, gateway.advice(row))
 
 
 @router.get("/jobs")
@@ -81,7 +81,8 @@ def _states(names: list[StateFilter]) -> set[JobState]:
 
 @router.get("/jobs/{job}")
 def show(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
-    return job_out(gateway.job(JobId(job)), caller, gateway.now())
+    row = gateway.job(JobId(job))
+    return job_out(row, caller, gateway.now(), gateway.advice(row))
 
 
 @router.patch("/jobs/{job}")

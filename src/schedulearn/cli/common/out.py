@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from schedulearn.cli.view.table import Column, Row, plain_table
+from schedulearn.cli.view.words import clean
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 
@@ -30,6 +31,12 @@ def say(text: str = "", style: str = "") -> None:
 def note(text: str, style: str = "") -> None:
     """To stderr: what a program that reads stdout should not see."""
     print(paint(text, style, sys.stderr), file=sys.stderr, flush=True)
+
+
+def note_hint(job: Mapping[str, Any]) -> None:
+    """If the job asks for far more, or less, than jobs like it."""
+    if job.get("hint"):
+        note(f"Hint: {clean(job['hint'])}", "yellow")
 
 
 def say_json(value: object) -> None:

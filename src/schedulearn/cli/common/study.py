@@ -63,8 +63,6 @@ def _progress(study: "Study") -> Iterator["Told"]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}/{task.total:,} jobs"))
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
         tasks: dict[str, TaskID] = {}
-        if len(study.choices) == 1:
-            tasks[study.choices[0].label] = progress.add_task(study.choices[0].label, total=total)
 
         def told(label: str, done: int) -> None:
             if label not in tasks:

@@ -53,6 +53,8 @@ def facts(job: Json, now: datetime) -> list[tuple[str, str]]:
         ("priority", str(job["priority"])),
         ("deadline", _moment(job.get("deadline"), now)),
         ("time limit", duration(job.get("time_limit"))),
+        ("weight", _weight(job.get("weight"))),
+        ("hint", clean(job.get("hint") or "")),
         ("depends on", ", ".join(str(i) for i in spec.get("depends_on") or ())),
         ("submitted", _moment(job.get("submitted_at"), now)),
         ("started", _moment(job.get("started_at"), now)),
@@ -67,6 +69,16 @@ def facts(job: Json, now: datetime) -> list[tuple[str, str]]:
 def _command(spec: Json) -> str:
     command = spec.get("command") or ""
     return clean(command if isinstance(command, str) else shlex.join(command))
+
+
+def _weight(weight: Json | None) -> str:
+    """`8 h of GPU time, between 4 h and 16 h (jobs of the same name)`"""
+    if weight is None:
+        return ""
+    low, high = duration(weight["low"]), duration(weight["high"])
+    between = f", between {low} and {high}" if low != high else ""
+    kind = weight["unit"].removesuffix("-seconds")
+    return clean(f"{duration(weight['expected'])} of {kind} time{between} ({weight['source']})")
 
 
 def _moment(text: str | None, now: datetime) -> str:

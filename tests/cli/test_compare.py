@@ -1,0 +1,78 @@
+"""`compare`: the table with its best values, JSON, files, and a clean end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TRACE = "synthetic:philly?jobs=150&load=2"
+
+
+def test_the_table_marks_the_best(cli: Any) -> None:
+    result = cli("compare", "--trace", TRACE, "--cluster", "2x4", "--policies", "fifo,srjf", "--oracle")
+    assert result.code == 0
+    head, fifo, srjf = result.out.splitlines()
+    assert head.split()[:3] == ["policy", "avg", "JCT"]
+    assert (fifo.split()[0], srjf.split()[0]) == ("fifo", "srjf")
+    assert srjf.split()[1].endswith("*")
+    assert not fifo.split()[1].endswith("*")
+    assert "the true ones (--oracle)" in result.err
+
+
+def test_json_is_a_list_in_the_order_asked_for(cli: Any) -> None:
+    result = cli("compare", "--trace", TRACE, "--cluster", "2x4", "--policies", "srjf, fifo", "--json")
+    assert [figures["policy"] for figures in result.json] == ["srjf", "fifo"]
+    assert all(figures["completed"] == 150 for figures in result.json)
+
+
+def test_files(cli: Any, tmp_path: Path) -> None:
+    given = ("--policies", "fifo,elastic-fifo", "--processes", 1, "--out", tmp_path / "out")
+    assert cli("compare", "--trace", TRACE, "--cluster", "2x4", *given).code == 0
+    names = sorted(file.name for file in (tmp_path / "out").iterdir())
+    assert names == ["jobs-elastic-fifo.csv", "jobs-fifo.csv", "report.html", "results.csv"]
+
+
+def test_a_policy_that_fails_keeps_no_other_from_its_result(cli: Any, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from schedulearn.policies.stages import Order\n"
+        "class Broken(Order):\n    def key(self, job, now, facts):\n        return 1 / 0\n"
+    )
+    given = ("--policies", f"fifo,{file}:Broken", "--json")
+    result = cli("compare", "--trace", TRACE, "--cluster", "2x4", *given)
+    assert result.code == 1
+    assert [figures["policy"] for figures in result.json] == ["fifo"]
+    assert "ZeroDivisionError" in result.err
+
+
+def test_unknown_policies_are_found_before_anything_runs(cli: Any) -> None:
+    result = cli("compare", "--trace", TRACE, "--cluster", "2x4", "--policies", "fifo,srtff")
+    assert (result.code, result.out) == (2, "")
+    assert "did you mean 'srtf'" in result.err
+
+
+def test_a_terminal_shows_a_table_that_fits(terminal: Callable[..., tuple[int, str]]) -> None:
+    code, shown = terminal(60, "compare", "--trace", TRACE, "--cluster", "2x4", "--policies", "fifo,srjf")
+    assert code == 0
+    assert "avg JCT" in shown
+    assert "makespan" not in shown
+
+
+def test_ctrl_c_ends_it_and_its_processes() -> None:
+    command = [sys.executable, "-m", "schedulearn.cli", "compare", "--trace", "synthetic:philly?jobs=200000&load=9"]
+    child = subprocess.Popen(
+        [*command, "--cluster", "2x4", "--policies", "srtf,srsf"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    time.sleep(4.0)
+    os.killpg(child.pid, signal.SIGINT)
+    # The pipe is closed only when the last of its processes has gone.
+    _, errors = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert b"Traceback" not in errors

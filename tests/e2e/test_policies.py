@@ -1,0 +1,119 @@
+"""Policies on a real service: switched while jobs run, pre-empting and resizing real processes."""
+
+from pathlib import Path
+
+import pytest
+
+from schedulearn.client import Client
+from schedulearn.policies.presets import PRESETS
+from support.jobs import ended, in_state, kinds, script, spec, submit, until
+from support.service import PATIENCE, Service
+from support.waiting import wait_until
+
+# Counts up, one line a step, until the test makes the file GATE; saves when it is told to stop, and goes on from there.
+COUNTER = """
+import os, pathlib, signal, sys, time
+saved = pathlib.Path(os.environ["SCHEDULEARN_CHECKPOINT_DIR"], "step")
+step = int(saved.read_text()) if saved.exists() else 0
+print("begins at", step, flush=True)
+def stop(*_):
+    saved.write_text(str(step))
+    sys.exit(1)
+signal.signal(signal.SIGTERM, stop)
+while not os.path.exists(os.environ["GATE"]):
+    step += 1
+    if step % 20 == 0:
+        print(f"step {step} loss 1.0", flush=True)
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture(autouse=True)
+def fifo_again(client: Client) -> None:
+    client.set_policy("fifo")
+
+
+def cores(service: Service, client: Client) -> int:
+    return int(client.nodes()[0]["capacity"]["cpus"])
+
+
+@pytest.mark.slow
+def test_every_preset_can_be_set_while_jobs_run(client: Client, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    running = submit(client, spec(until(gate)))
+    in_state(client, running, "running")
+    for preset in PRESETS:
+        client.set_policy(preset)
+        assert ended(client, submit(client, spec("true")))["state"] == "succeeded", preset
+        assert client.policy()["fault"] is None, preset
+    assert client.job(running)["attempt"] == 1, "nobody touched it"
+    gate.touch()
+    assert ended(client, running)["state"] == "succeeded"
+
+
+@pytest.mark.slow
+def test_a_newcomer_takes_the_place_of_a_job_that_had_its_share(
+    client: Client, service: Service, tmp_path: Path
+) -> None:
+    all_cores = {"cpus": cores(service, client)}
+    gate, later = tmp_path / "gate", tmp_path / "later"
+    client.set_policy("tiresias", params={"thresholds": "1"})
+    job = script(COUNTER, resources=all_cores, preemptible="true", env={"GATE": str(gate)})
+    long = submit(client, job)
+    in_state(client, long, "running")
+    short = submit(client, spec(until(later), resources=all_cores))
+    in_state(client, short, "running")
+    assert client.job(long)["state"] == "queued"
+    assert client.job(long)["preemptions"] == 1
+    later.touch()
+    in_state(client, long, "running")
+    gate.touch()
+    done = ended(client, long)
+    assert (done["state"], done["restarts"]) == ("succeeded", 0), "a pre-emption is not a failure"
+    first, second = [b"".join(client.logs(long, attempt=n)).decode().split() for n in (1, 2)]
+    assert first[:3] == ["begins", "at", "0"]
+    assert int(second[2]) > 0, "it went on where it had stopped"
+    assert "requeue" in kinds(client, long)
+
+
+@pytest.mark.slow
+def test_an_elastic_job_makes_room_and_grows_again(client: Client, service: Service, tmp_path: Path) -> None:
+    wide = cores(service, client)
+    if wide < 2:
+        pytest.skip("one core cannot be shared out")
+    gate, later = tmp_path / "gate", tmp_path / "later"
+    client.set_policy("elastic-fifo")
+    job = script(
+        COUNTER,
+        workers=f"1..{wide}",
+        resources={"cpus": 1},
+        preemptible="true",
+        env={"GATE": str(gate)},
+        steps=10**7,  # far from done: growing pays
+    )
+    big = submit(client, job)
+    in_state(client, big, "running")
+    assert client.job(big)["workers"] == wide
+    other = submit(client, spec(until(later), resources={"cpus": 1}))
+    in_state(client, other, "running")
+    wait_until(lambda: client.job(big)["workers"] == wide - 1, PATIENCE, "it has made room")
+    in_state(client, big, "running")
+    assert client.job(big)["resizes"] == 1
+    later.touch()
+    ended(client, other)
+    wait_until(lambda: client.job(big)["workers"] == wide, PATIENCE, "it has grown again")
+    gate.touch()
+    assert ended(client, big)["state"] == "succeeded"
+
+
+def test_a_job_that_may_not_be_stopped_goes_on(client: Client, service: Service, tmp_path: Path) -> None:
+    all_cores = {"cpus": cores(service, client)}
+    gate = tmp_path / "gate"
+    client.set_policy("tiresias", params={"thresholds": "0.2"})
+    first = submit(client, spec(until(gate), resources=all_cores, preemptible="false"))
+    in_state(client, first, "running")
+    second = submit(client, spec("true", resources=all_cores))
+    assert "the most free on one node is 0 cores" in client.explain(second)["text"]
+    gate.touch()
+    assert ended(client, second)["state"] == "succeeded"
+    assert client.job(first)["preemptions"] == 0
