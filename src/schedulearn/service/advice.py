@@ -8,21 +8,20 @@ from schedulearn.domain.states import FINISHED
 from schedulearn.estimate.history import History
 from schedulearn.estimate.remaining import Estimate, remaining_by_steps
 from schedulearn.estimate.weight import Asked, Weight, hint, weigh
-from schedulearn.service.facts import read_history, slots_of
+from schedulearn.service.facts import PastJobs, slots_of
 from schedulearn.service.views import Advice
 from schedulearn.store import JobRow, Store
 
-_READ_EVERY = 2.0  # seconds: a burst of submissions must not read the whole history for each
+_READ_EVERY = 2.0  # seconds: a burst of submissions must not look for finished jobs each time
 
 
 class Adviser:
-    """Works in any process: it knows what the store says, and reads that again once something has happened."""
+    """Works in any process: it knows what the store says, and looks there again after a while."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
         self._lock = threading.Lock()
-        self._history = History()
-        self._serial = -1  # of the last event that the history may hold
+        self._past_jobs = PastJobs(store)
+        self._history: History | None = None
         self._read_at = 0.0
 
     def advise(self, row: JobRow, now: float) -> Advice:
@@ -34,12 +33,8 @@ class Adviser:
         return Advice(_weight(job, duration), hint(_asked(job), like))
 
     def _past(self, now: float) -> History:
-        if self._serial >= 0 and 0 <= now - self._read_at < _READ_EVERY:
-            return self._history
-        self._read_at = now
-        serial = self._store.last_event_serial()
-        if serial != self._serial:
-            self._history, self._serial = read_history(self._store), serial
+        if self._history is None or not 0 <= now - self._read_at < _READ_EVERY:
+            self._history, self._read_at = self._past_jobs.read(), now
         return self._history
 
 

@@ -14,6 +14,7 @@ from schedulearn.store import Store
 _LOOK_EVERY = 2.0  # seconds between two looks at the steps of running jobs
 _RESTART_COST = 10.0  # seconds: to save, stop, start Python again and load; a guess on the careful side
 _REMEMBERED = 1000  # finished jobs that are learned from
+_FEW = 50  # are looked at first: mostly no more have ended since the last look
 
 
 class LiveFacts:
@@ -58,22 +59,41 @@ class LiveFacts:
     def _past(self) -> History:
         # Read when first asked for: most policies never ask.
         if self._history is None:
-            self._history = read_history(self._store)
+            self._history = PastJobs(self._store).read()
         return self._history
 
 
-def read_history(store: Store) -> History:
-    """What the jobs that finished well last tell of others."""
-    history = History()
-    rows, _ = store.list_jobs([JobState.SUCCEEDED], sort="finished_at", descending=True, limit=_REMEMBERED)
-    for row in reversed(rows):
-        history.learn(_finished(row.job))
-    return history
+class PastJobs:
+    """The jobs in the store that finished well. Not thread-safe."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._last = (-math.inf, JobId(0))  # when the last one ended that is known, and which it was
+        self._history = History()
+
+    def read(self) -> History:
+        """What is known by now; only what ended since the last time is learned anew."""
+        jobs = self._latest(_FEW)
+        if len(jobs) == _FEW and _ended(jobs[-1]) > self._last:
+            jobs = self._latest(_REMEMBERED)
+        for job in reversed(jobs):
+            if _ended(job) > self._last:
+                self._history.learn(_finished(job))
+                self._last = _ended(job)
+        return self._history
+
+    def _latest(self, count: int) -> list[Job]:
+        rows, _ = self._store.list_jobs([JobState.SUCCEEDED], sort="finished_at", descending=True, limit=count)
+        return [row.job for row in rows]
 
 
 def slots_of(job: Job) -> int:
     """The GPUs that it asks for, of all its workers."""
     return job.shape.workers.want * job.shape.gpus
+
+
+def _ended(job: Job) -> tuple[float, JobId]:
+    return job.finished_at or 0.0, job.id
 
 
 def _finished(job: Job) -> Finished:

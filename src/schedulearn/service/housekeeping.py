@@ -18,6 +18,7 @@ from schedulearn.store import Store
 _LOG = logging.getLogger(__name__)
 _EVERY = 600.0  # seconds between two rounds
 _MEASURE_EVERY = 60.0  # seconds
+_FIRST_MEASURE = 2.0  # seconds after the start, when the nodes are known
 _SNAPSHOT_AGE = 86400.0  # one that nobody needs is kept this long: the next submission is often of the same folder
 _PAGE = 500
 
@@ -82,7 +83,9 @@ class Housekeeper:
 
     def _run(self) -> None:
         cleaned_at = time.monotonic()
-        while not self._stop.wait(_MEASURE_EVERY):
+        wait = _FIRST_MEASURE
+        while not self._stop.wait(wait):
+            wait = _MEASURE_EVERY
             try:
                 if time.monotonic() - cleaned_at >= _EVERY:
                     cleaned_at = time.monotonic()

@@ -10,8 +10,9 @@ from schedulearn.control.apply import apply
 from schedulearn.control.cycle import plan
 from schedulearn.control.state import State
 from schedulearn.domain.commands import StartAttempt, StopWorker
+from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.events import NodeLost, NodeSeen, Submitted, Tick, WorkerExited, WorkerStarted
-from schedulearn.domain.ids import AttemptId, JobId
+from schedulearn.domain.ids import AttemptId, JobId, NodeName
 from schedulearn.domain.job import Job
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Ending, Outcome
@@ -19,12 +20,14 @@ from schedulearn.domain.resources import GPUS
 from schedulearn.policies.stages import Facts, Policy
 from schedulearn.sim.metrics import Recorder, Result
 from schedulearn.sim.model import JobModel, OracleFacts, SpecMaker, make_job
+from schedulearn.sim.sharing import Sharing
 from schedulearn.traces.types import TraceJob, Workload
 
 _DONE = Outcome(Ending.EXITED, exit_code=0)
 _STOPPED = Outcome(Ending.SIGNALLED, signal=15)
 _LOST = Outcome(Ending.LOST)
 _NEVER = math.inf
+_MOST_ROUNDS = 1000  # of stops and starts at one instant
 _TELL_EVERY = 500  # completed jobs between two words on the progress
 
 
@@ -62,6 +65,7 @@ class Simulation:
         options: SimOptions | None = None,
         make_facts: Callable[[dict[JobId, JobModel]], Facts] = OracleFacts,
         on_end: Callable[[JobModel], None] | None = None,  # told of each job that completes
+        sharing: Sharing | None = None,
     ) -> None:
         self.options = options or SimOptions()
         self.policy, self.workload, self.nodes = policy, workload, list(nodes)
@@ -71,6 +75,8 @@ class Simulation:
         self.recorder = Recorder(workload, nodes, self.options.timeline)
         # A suspended job goes on where it is: nothing is stopped, nothing is loaded again.
         self._restart_cost = 0.0 if policy.order.suspends else self.options.restart_cost
+        self._sharing = sharing  # None: jobs on one node do not slow each other down
+        self._touched: set[NodeName] = set()  # nodes on which somebody has come or gone
         self._specs = SpecMaker(elastic=policy.allocate.elastic)
         self._random = random.Random(self.options.seed)
         self._slots = int(sum(node.capacity[GPUS] for node in nodes))
@@ -100,8 +106,16 @@ class Simulation:
         if plan(self.state, self.policy, now) is not None:
             self.recorder.decided()
         # What we stop ends at once, which lets those start that were promised its place.
-        while self._carry_out(now):
+        for _ in range(_MOST_ROUNDS):
+            if not self._carry_out(now):
+                break
             plan(self.state, self.policy, now)
+        else:
+            raise BadPlan(
+                f"policy {self.policy.preset} does not settle at {now:g} s: jobs take each other's place for ever"
+            )
+        if self._sharing and self._touched:
+            self._share(self._sharing, now)
         self.recorder.note(now, len(self.state.queue), self.state.ledger.free_slots(GPUS))
 
     # --- time
@@ -152,6 +166,7 @@ class Simulation:
 
     def _end(self, model: JobModel, now: float) -> None:
         job, attempt = model.job, self.state.attempts[model.job.id]
+        self._touched.update(worker.node for worker in attempt.workers)
         self.recorder.stopped(job, attempt, now)
         self.recorder.ended(job, model, now)
         if self._on_end:
@@ -187,6 +202,7 @@ class Simulation:
         begins = now + model.restart_cost if job.attempt > 1 else now
         end = model.run(begins, self._rate(model))
         heapq.heappush(self._agenda.ends, (end, job.id, model.version))
+        self._touched.update(spot.node for spot in job.spots)
         self.recorder.started(job, now)
 
     def _rate(self, model: JobModel) -> float:
@@ -196,8 +212,22 @@ class Simulation:
             rate *= 1 - self.options.locality_penalty
         return rate
 
+    def _share(self, sharing: Sharing, now: float) -> None:
+        """New speeds for everybody on the nodes where somebody has come or gone."""
+        here: dict[NodeName, list[JobModel]] = {name: [] for name in self._touched}
+        for number in self.state.attempts:
+            for name in {spot.node for spot in self.state.jobs[number].spots} & self._touched:
+                here[name].append(self.models[number])
+        for name, models in here.items():
+            node = self.state.ledger.node(name)
+            for model, factor in zip(models, sharing.factors(node.node, models) if node else (), strict=True):
+                end = model.change_rate(now, self._rate(model) * factor)
+                heapq.heappush(self._agenda.ends, (end, model.job.id, model.version))
+        self._touched.clear()
+
     def _stop(self, job: Job, now: float, outcome: Outcome) -> None:
         attempt = self.state.attempts[job.id]
+        self._touched.update(worker.node for worker in attempt.workers)
         self.models[job.id].stop(now, self.options.checkpoint_every)
         self.recorder.stopped(job, attempt, now)
         for worker in attempt.running:

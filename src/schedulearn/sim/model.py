@@ -37,6 +37,10 @@ class JobModel:
         self.version += 1
         return now + self._left / rate if rate > 0 else math.inf
 
+    def change_rate(self, now: float, rate: float) -> float:
+        """It goes faster or slower from now on, or from the end of its restart on; returns when it will end."""
+        return self.run(max(now, self._since), rate)
+
     def stop(self, now: float, checkpoint_every: float) -> None:
         """It stops. What it did since its last checkpoint is lost; 0: it saves when it is told to stop."""
         left = self.left(now)

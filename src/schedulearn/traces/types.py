@@ -19,6 +19,7 @@ class TraceJob:
     deadline: float | None = None  # seconds on the same clock as `arrival`
     workers: tuple[int, int] | None = None  # smallest and largest number of workers; None: the trace does not say
     speedup: SpeedUp | None = None  # measured; None: the assumed one
+    cpus: float = 0.0  # cores that each worker keeps busy when it is alone; 0: cores do not matter to it
     learning: Sequence[tuple[float, float]] = ()  # (part of the work done, metric) in order; empty: not known
     goal: str = "max"  # whether that metric is to rise or to fall
 

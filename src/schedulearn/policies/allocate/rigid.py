@@ -9,7 +9,8 @@ class Rigid:
     """Walk the order and give each job what it wants, going on past what does not fit.
 
     A job that has waited longer than `starvation_guard` seconds reserves the nodes it needs, so that smaller
-    jobs behind it no longer take what is freed for it. One reservation at a time, as in EASY backfilling.
+    jobs behind it no longer take what is freed for it. One reservation at a time, as in EASY backfilling; none
+    under an order that pre-empts.
     """
 
     elastic = False
@@ -24,6 +25,8 @@ class Rigid:
             if contest.give(job, len(job.spots) or job.shape.workers.want):
                 continue
             contest.refuse(job)
+            if contest.preemptive:
+                continue  # who goes first is the order's business then, and it interrupts who must wait
             starves_at = job.queued_at + self.starvation_guard
             if starves_at > contest.now:
                 wake = min(wake, starves_at)
