@@ -6,7 +6,7 @@ from schedulearn.control.hysteresis import drop_what_does_not_pay
 from schedulearn.control.state import State
 from schedulearn.domain.commands import StartAttempt
 from schedulearn.domain.errors import BadPlan
-from schedulearn.domain.ids import AttemptId, JobId, WorkerId
+from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt, Job, Lease, Worker
 from schedulearn.domain.resources import Resources
 from schedulearn.domain.states import JobState, StopReason, Trigger
@@ -124,21 +124,25 @@ def start_ready(state: State, now: float) -> None:
 
 def _free_now(state: State, job: Job) -> bool:
     """Whether no worker, not even one that is being stopped, holds any of what the job was promised."""
-    need: dict[str, Resources] = {}
-    devices = {device for spot in job.spots for device in spot.devices}
+    mine = {spot.node for spot in job.spots}
+    leaving = [w for number in state.leaving for w in state.attempts[number].running if w.node in mine]
+    if not leaving:
+        return True
+    if {device for spot in job.spots for device in spot.devices} & {d for worker in leaving for d in worker.devices}:
+        return False
+    held: dict[tuple[NodeName, str], float] = {}
     for spot in job.spots:
-        need[spot.node] = need.get(spot.node, Resources()) + job.shape.per_worker
-    held: dict[str, Resources] = {}
+        _add(held, spot.node, job.shape.per_worker)
     for lease in state.leases.values():
-        if lease.node in need:
-            held[lease.node] = held.get(lease.node, Resources()) + lease.amounts
-            if devices & set(lease.devices):
-                return False
-    for name, amounts in need.items():
-        node = state.ledger.node(name)  # type: ignore[arg-type]
-        if node is None or not (amounts + held.get(name, Resources())).fits_in(node.node.usable):
-            return False
-    return True
+        if lease.node in mine:
+            _add(held, lease.node, lease.amounts)
+    usable = {name: node.node.usable for name in mine if (node := state.ledger.node(name))}
+    return all(name in usable and amount <= usable[name][what] + 1e-6 for (name, what), amount in held.items())
+
+
+def _add(held: dict[tuple[NodeName, str], float], node: NodeName, amounts: Resources) -> None:
+    for what, amount in amounts.items():
+        held[node, what] = held.get((node, what), 0.0) + amount
 
 
 def _start(state: State, job: Job, now: float) -> None:
