@@ -12,7 +12,6 @@ from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Attempt, Job, Worker
 from schedulearn.domain.node import NodeState
 from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.spec import Preemptible
 from schedulearn.domain.states import FINISHED, PASSING, JobState, StopReason, Trigger
 from schedulearn.domain.units import format_duration
 
@@ -244,9 +243,7 @@ def _find(state: State, job_id: JobId, number: int, rank: int) -> tuple[Job, Att
 
 def hold(state: State, job: Job) -> None:
     """Whether a policy may take away or change what this job, which runs, has."""
-    asked = job.spec.preemptible
-    safe = asked is Preemptible.YES or (asked is Preemptible.AUTO and job.checkpointed)
-    if job.spots and (safe or state.queue.order.suspends):
+    if job.spots and (job.gives_way or state.queue.order.suspends):
         state.holders[job.shape.pool][job.id] = job
     else:
         state.holders[job.shape.pool].pop(job.id, None)

@@ -99,7 +99,7 @@ class PoolContest:
         self._given: dict[JobId, int] = {}
         self._changed: dict[JobId, tuple[Job, int]] = {}  # those that get another number of workers, in order
         self._spots: dict[JobId, tuple[Spot, ...]] = {}  # of waiting jobs that were placed at once
-        self._reserved_for: JobId | None = None
+        self._reserved_for: Job | None = None
         self._withheld = 0.0  # free slots kept back for that job; those who run behind it keep what they have
 
     # --- what a stage sees
@@ -151,6 +151,8 @@ class PoolContest:
             yield from self.waiting()
 
     def give(self, job: Job, workers: int) -> bool:
+        if self._reserved_for and not self._withheld and not job.spots and not job.gives_way:
+            self._close_nodes()
         cost = workers * job.shape.slots
         left = self._left if job.spots else self._left - self._withheld
         if cost - self._given.get(job.id, 0) * job.shape.slots > left + _FORGIVEN:
@@ -179,7 +181,7 @@ class PoolContest:
             return
         cost = job.shape.workers.want * job.shape.slots
         if why is None and self._reserved_for is not None and cost <= self._left + _FORGIVEN:
-            why = HeldBehind(self._reserved_for)
+            why = HeldBehind(self._reserved_for.id)
         elif why is None:
             why = NoPlace() if cost <= self._left + _FORGIVEN else DoesNotFit()
         self.refusals[job.shape] = (job.id, why)
@@ -189,14 +191,11 @@ class PoolContest:
             self.refusals[job.shape] = (job.id, HeldBehind(behind.id))
 
     def reserve(self, job: Job) -> None:
-        missing = job.shape.workers.want
-        before = self._ledger.free_slots(self._pool)
-        for possible, node in self._ledger.by_promise(job.shape):
-            if missing <= 0:
-                break
-            self._undo.close(node)
-            missing -= possible
-        self._withheld, self._reserved_for = before - self._ledger.free_slots(self._pool), job.id
+        self._reserved_for = job
+        fits_by_count = job.shape.workers.want * job.shape.slots <= self._left + _FORGIVEN
+        # Whoever can be pre-empted leaves when the job's time has come: only others are kept out, see `give`.
+        if fits_by_count or not self.preemptive:
+            self._close_nodes()
 
     # --- what follows
 
@@ -231,6 +230,18 @@ class PoolContest:
         keyed = [((-job.priority, *order.key(job, now, facts), job.id), job) for job in self._holders.values()]
         keyed.sort(key=_first)
         return keyed
+
+    def _close_nodes(self) -> None:
+        """Keep the nodes where the reservation's job will soonest fit free of any later grant."""
+        job, before = self._reserved_for, self._ledger.free_slots(self._pool)
+        assert job is not None
+        missing = job.shape.workers.want
+        for possible, node in self._ledger.by_promise(job.shape):
+            if missing <= 0:
+                break
+            self._undo.close(node)
+            missing -= possible
+        self._withheld = before - self._ledger.free_slots(self._pool)
 
     def _place_now(self, job: Job, workers: int) -> bool:
         """Nobody leaves in this contest: what is free now is all there is, so it can be placed at once."""

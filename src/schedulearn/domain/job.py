@@ -7,7 +7,7 @@ from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerI
 from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.resources import Resources
 from schedulearn.domain.shape import Shape
-from schedulearn.domain.spec import JobSpec
+from schedulearn.domain.spec import JobSpec, Preemptible
 from schedulearn.domain.states import JobState, StopReason
 
 
@@ -73,6 +73,12 @@ class Job:
     def workers(self) -> int:
         """How many workers it has been promised; 0 while it waits."""
         return len(self.spots)
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it may be pre-empted and resized: it loses little by that."""
+        asked = self.spec.preemptible
+        return asked is Preemptible.YES or (asked is Preemptible.AUTO and self.checkpointed)
 
     @property
     def attempt_id(self) -> AttemptId:
