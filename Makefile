@@ -3,6 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 PYTEST := $(BIN)/python -m pytest
+LINTED := src tests bench scripts examples
 
 .PHONY: help setup demo test check fast format bench clean
 
@@ -22,14 +23,14 @@ check: $(VENV)/.dev lint  ## format, lint, types, imports, and the quick tests
 	$(PYTEST) -m "not slow" -x -q
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff format --check -q .
-	$(BIN)/ruff check -q .
+	$(BIN)/ruff format --check -q $(LINTED)
+	$(BIN)/ruff check -q $(LINTED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
 format: $(VENV)/.dev  ## put the code into shape
-	$(BIN)/ruff format -q .
-	$(BIN)/ruff check -q --fix .
+	$(BIN)/ruff format -q $(LINTED)
+	$(BIN)/ruff check -q --fix $(LINTED)
 
 bench: $(VENV)/.dev  ## the figures, as tables
 	$(BIN)/python -m bench

@@ -122,6 +122,12 @@ class PoolContest:
     def running(self) -> list[Job]:
         return [job for _, job in self._sorted_holders()]
 
+    def holders(self) -> Iterable[Job]:
+        return self._holders.values()
+
+    def last_first(self) -> Iterator[tuple[Key, Job]]:
+        return self._queue.runners.last_first(self._holders, self.now)
+
     def first_waiting(self, count: int) -> list[Job]:
         return self._queue.first(self._pool, count)
 
@@ -175,6 +181,17 @@ class PoolContest:
         self._left -= cost - self._given.get(job.id, 0) * job.shape.slots
         self._given[job.id] = workers
         return True
+
+    def give_least(self, running: Iterable[Job]) -> None:
+        given, changed = self._given, self._changed
+        cost = 0.0
+        for job in running:
+            shape = job.shape
+            least = given[job.id] = shape.workers.min
+            cost += least * shape.slots
+            if least != len(job.spots):
+                changed[job.id] = (job, least)
+        self._left -= cost
 
     def refuse(self, job: Job, why: Refusal | None = None) -> None:
         if job.spots:

@@ -4,6 +4,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from schedulearn.control.runners import Runners
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.shape import Shape
@@ -17,6 +18,7 @@ class Queue:
 
     def __init__(self, order: Order, facts: Facts, jobs: Iterable[Job] = (), now: float = 0.0) -> None:
         self.order, self.facts = order, facts
+        self.runners = Runners(order, facts)
         self.demand: dict[str, float] = defaultdict(float)  # slots of each pool that all of them want together
         self._counts: dict[str, int] = defaultdict(int)  # by pool
         self._entries: dict[JobId, Entry] = {}

@@ -9,6 +9,8 @@ from schedulearn.domain.speedup import SpeedUp, assumed_speedup
 class AssumedFacts:
     """No duration is known; every job scales as jobs usually do. Implements `policies.stages.Facts`."""
 
+    steady = True
+
     def remaining(self, job: Job, now: float) -> float:  # noqa: ARG002 - the protocol's
         return math.inf
 

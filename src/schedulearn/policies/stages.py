@@ -1,6 +1,6 @@
 """The stages of a policy, and what they are given. A stage reads no clock, file, socket or random source."""
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -16,6 +16,8 @@ Key = tuple[Any, ...]  # numbers, compared in turn; smaller goes first
 
 class Facts(Protocol):
     """What is known, or guessed, of a job beyond what its user said."""
+
+    steady: bool  # does what remains of a running job only fall, as long as it is not stopped?
 
     def remaining(self, job: Job, now: float) -> float:
         """Seconds it still needs with the workers it wants; inf where nothing is known."""
@@ -47,6 +49,7 @@ class Order:
     suspends = False  # is such a job suspended where it is, instead of stopped?
     key_changes = KeyChanges.NEVER
     generation = 0  # goes up when the keys of all jobs have changed at once
+    running_moves_forward = False  # does the key of a running job only fall, if the facts are steady?
     keeps_marks = False  # whether the hooks below need to be called
 
     def key(self, job: Job, now: float, facts: Facts) -> Key:
@@ -129,6 +132,9 @@ class Contest(Protocol):
     def running(self) -> list[Job]:
         """The running jobs of this contest, in order."""
 
+    def holders(self) -> Iterable[Job]:
+        """The same in no particular order, which costs nothing."""
+
     def in_order(self) -> Iterator[Job]:
         """Running jobs and the heads of the waiting ones, in order: each waiting job that is given something
         makes way for the next of its shape, one that is refused closes its shape."""
@@ -145,11 +151,17 @@ class Contest(Protocol):
     def queue_of(self, job: Job) -> int:
         """Which of the order's queues it is in, 0 for the first."""
 
+    def last_first(self) -> Iterator[tuple[Key, Job]]:
+        """The running jobs with their ranks, from the back of the order."""
+
     def cost(self, job: Job) -> float:
         """Slots that one worker takes."""
 
     def give(self, job: Job, workers: int) -> bool:
         """Give it so many workers in all; False, with nothing changed, if they do not fit."""
+
+    def give_least(self, running: Iterable[Job]) -> None:
+        """Their min to running jobs, which have no less now."""
 
     def refuse(self, job: Job, why: Refusal | None = None) -> None:
         """A waiting job gets nothing, and neither does any other of its shape."""

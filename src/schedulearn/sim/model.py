@@ -86,6 +86,8 @@ def make_job(number: int, trace: TraceJob, spec: JobSpec) -> Job:
 class OracleFacts:
     """True durations. Implements `policies.stages.Facts`."""
 
+    steady = True
+
     def __init__(self, models: dict[JobId, JobModel]) -> None:
         self._models = models
 

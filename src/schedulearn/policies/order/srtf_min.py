@@ -8,6 +8,7 @@ class SrtfMin(Order):
     """By the time a job would still need with its least number of workers: what AFS starts jobs by."""
 
     preemptive = True
+    running_moves_forward = True
 
     def key(self, job: Job, now: float, facts: Facts) -> Key:
         speed, workers = facts.speedup(job), job.shape.workers
