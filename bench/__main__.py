@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import time
+from pathlib import Path
 
 from rich.console import Console
 
@@ -13,23 +14,31 @@ BENCHMARKS = {
     "submissions": "1,000 submissions from one client",
     "queue": "10,000 queued jobs: cycle, list, explain, recovery",
     "decision": "one decision alone, for each preset",
+    "simulator": "the simulator's speed on real traces, for each preset",
+    "quality": "what each preset makes of real traces; writes docs/results.md",
     "commands": "the command line's own time",
     "report": "the cost of `schedulearn.job.report`",
     "points": "a million points in one series",
     "crash": "200 jobs while the service is killed 20 times",
 }
+_ON_TRACES = ("simulator", "quality")
+_TRACES = Path(__file__).parent.parent.parent / "shared" / "traces"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure, print tables, write results/*.json.")
     about = "; ".join(f"{name}: {text}" for name, text in BENCHMARKS.items())
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *BENCHMARKS], help=about)
-    names = parser.parse_args().names or list(BENCHMARKS)
+    parser.add_argument("--traces", type=Path, default=_TRACES, metavar="DIR", help="where the public traces are")
+    parser.add_argument("--limit", type=float, default=300.0, metavar="S", help="CPU seconds of one simulation")
+    given = parser.parse_args()
+    names = given.names or list(BENCHMARKS)
     console = Console()
     for name in names:
         console.print(f"[bold]{name}[/]: {BENCHMARKS[name]} …", highlight=False)
         start = time.perf_counter()
-        figures = importlib.import_module(f"bench.{name}").measure()
+        measure = importlib.import_module(f"bench.{name}").measure
+        figures = measure(given.traces.resolve(), given.limit) if name in _ON_TRACES else measure()
         figures.note(f"measured in {time.perf_counter() - start:.0f} s")
         figures.show(console)
         figures.save(name)

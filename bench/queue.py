@@ -14,6 +14,7 @@ from schedulearn.domain.ids import NodeName
 from schedulearn.domain.node import Node, NodeState
 from schedulearn.policies.presets import build_policy
 from schedulearn.service.explainer import Explainer
+from schedulearn.service.facts import LiveFacts
 from schedulearn.store import Cycle, open_store
 
 MANY, FEW = 10_000, 100
@@ -125,4 +126,5 @@ def _reading(there: World) -> Samples:
 
 def _recover(there: World) -> None:
     saved = there.store.load_state()
-    restore(build_policy().order, saved.jobs, saved.attempts, saved.leases, saved.nodes, there.clock.now())
+    order, facts = build_policy().order, LiveFacts(there.store)
+    restore(order, facts, saved.jobs, saved.attempts, saved.leases, saved.nodes, {}, there.clock.now())

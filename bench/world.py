@@ -51,6 +51,9 @@ class ListeningExecutor:
 
     def forget(self, job: JobId) -> None: ...
 
+    def has_checkpoint(self, job: JobId) -> bool:  # noqa: ARG002
+        return False
+
     def close(self) -> None: ...
 
 

@@ -267,6 +267,7 @@ def test_a_job_with_a_user_is_killed_with_its_shim(bench: Any) -> None:
     executor.start(launch)
     bench.started(launch)
     executor.close()
+    bench.until(lambda: len(bench.strays()) == 1)
     (worker,) = bench.strays()
     bench.kill_shims()
     bench.until(lambda: bench.dead(worker))

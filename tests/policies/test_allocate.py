@@ -51,10 +51,12 @@ class J:
 
 
 class KnownFacts:
+    steady = True
+
     def __init__(self, jobs: Mapping[int, J]) -> None:
         self._jobs = jobs
 
-    def remaining(self, job: Job, now: float) -> float:  # noqa: ARG002
+    def remaining(self, job: Job, now: float) -> float:
         return self._jobs[job.id].remaining
 
     def duration(self, job: Job) -> float:
@@ -62,6 +64,9 @@ class KnownFacts:
 
     def speedup(self, job: Job) -> SpeedUp:
         return self._jobs[job.id].curve
+
+    def restart_cost(self, job: Job) -> float:
+        return 0.0
 
 
 def allocate(preset: str, slots: int, *jobs: J, params: dict[str, Any] | None = None, **stages: str) -> dict[int, int]:
@@ -83,14 +88,16 @@ def allocate(preset: str, slots: int, *jobs: J, params: dict[str, Any] | None = 
     decision = decide(policy, queue, ledger, holders, 0.0, {})
     assert list(queue) == before, "a decision only looks"
     sizes = {number: j.has for number, j in known.items()}
-    sizes.update({number: 0 for number in decision.stops})
+    sizes.update(dict.fromkeys(decision.stops, 0))
     sizes.update({grant.job: len(grant.spots) for grant in decision.grants})
     return sizes
 
 
 def make_job(number: int, j: J) -> Job:
     resources = WorkerResources(gpus=j.gpus, cpus_min=0.0, cpus_max=0.0)
-    job = Job(JobId(number), JobSpec("j", (), workers=Workers(j.least, j.wanted, j.most), resources=resources), "ann", 0)
+    job = Job(
+        JobId(number), JobSpec("j", (), workers=Workers(j.least, j.wanted, j.most), resources=resources), "ann", 0
+    )
     job.mark = [j.queue, 0 if j.has else 1, number, 0.0, 0.0]
     return job
 
@@ -328,9 +335,7 @@ def bare_afs(slots: int, jobs: Sequence[J]) -> list[int]:
     while True:
         left = slots - sum(n * j.gpus for n, j in zip(sizes, jobs, strict=True))
         able = [
-            i
-            for i, j in enumerate(jobs)
-            if step(i) * j.gpus <= left and sizes[i] + step(i) <= j.most and gain(i) > 0
+            i for i, j in enumerate(jobs) if step(i) * j.gpus <= left and sizes[i] + step(i) <= j.most and gain(i) > 0
         ]
         if not able:
             return sizes

@@ -114,7 +114,7 @@ def _worker_started(state: State, event: ev.WorkerStarted) -> None:
     if state.keeps_history:
         cause = f"worker {worker.id} runs on {worker.node}"
         state.record(event.at, "worker_started", cause, job, node=worker.node)
-    if job.state is JobState.STARTING and all(w.started_at is not None for w in attempt.workers):
+    if job.state is JobState.STARTING and attempt.all_started:
         _now_running(state, job, attempt, event.at)
 
 
@@ -146,7 +146,7 @@ def _worker_exited(state: State, event: ev.WorkerExited) -> None:
         state.changes.leases_ended.append(worker.id)
     if state.keeps_history:
         _record_exit(state, job, worker, event)
-    if not attempt.running:
+    if attempt.all_ended:
         _attempt_over(state, job, attempt, event.at)
     elif not event.outcome.ok and job.stop is None:
         stop_attempt(state, job, StopReason.FAILURE, event.at, f"worker {worker.id} {event.outcome.words()}")

@@ -128,8 +128,16 @@ class PoolContest:
     def last_first(self) -> Iterator[tuple[Key, Job]]:
         return self._queue.runners.last_first(self._holders, self.now)
 
-    def first_waiting(self, count: int) -> list[Job]:
-        return self._queue.first(self._pool, count)
+    @property
+    def room_is_enough(self) -> bool:
+        return bool(self._holders) and not self._limits
+
+    def all_waiting(self) -> Iterator[Job]:
+        return self._queue.in_order(self._pool)
+
+    def least_costs(self) -> set[float]:
+        shapes = {job.shape for job in self._holders.values()}.union(self._queue.shapes(self._pool))
+        return {shape.workers.min * shape.slots for shape in shapes}
 
     @property
     def preemptive(self) -> bool:
@@ -157,13 +165,11 @@ class PoolContest:
             yield from self.waiting()
 
     def give(self, job: Job, workers: int) -> bool:
-        if self._reserved_for and not self._withheld and not job.spots and not job.gives_way:
-            self._close_nodes()
-        cost = workers * job.shape.slots
-        left = self._left if job.spots else self._left - self._withheld
-        if cost - self._given.get(job.id, 0) * job.shape.slots > left + _FORGIVEN:
+        more = (workers - self._given.get(job.id, 0)) * job.shape.slots
+        spots = job.spots
+        if more > (self._left if spots else self._left - self._withheld) + _FORGIVEN:
             return False
-        if not job.spots:
+        if not spots:
             first = job.id not in self._given
             if first and self._limits.get(job.shape, 1) <= 0:
                 return False  # it would fit by count, but was found to have no place
@@ -174,11 +180,11 @@ class PoolContest:
                 if job.shape in self._limits:
                     self._limits[job.shape] -= 1
             self._changed[job.id] = (job, workers)
-        elif workers != len(job.spots):
+        elif workers != len(spots):
             self._changed[job.id] = (job, workers)
         else:
             self._changed.pop(job.id, None)
-        self._left -= cost - self._given.get(job.id, 0) * job.shape.slots
+        self._left -= more
         self._given[job.id] = workers
         return True
 
@@ -208,11 +214,13 @@ class PoolContest:
             self.refusals[job.shape] = (job.id, HeldBehind(behind.id))
 
     def reserve(self, job: Job) -> None:
-        self._reserved_for = job
-        fits_by_count = job.shape.workers.want * job.shape.slots <= self._left + _FORGIVEN
-        # Whoever can be pre-empted leaves when the job's time has come: only others are kept out, see `give`.
-        if fits_by_count or not self.preemptive:
-            self._close_nodes()
+        before, missing = self._ledger.free_slots(self._pool), job.shape.workers.want
+        for possible, node in self._ledger.by_promise(job.shape):
+            if missing <= 0:
+                break
+            self._undo.close(node)
+            missing -= possible
+        self._withheld, self._reserved_for = before - self._ledger.free_slots(self._pool), job
 
     # --- what follows
 
@@ -247,18 +255,6 @@ class PoolContest:
         keyed = [((-job.priority, *order.key(job, now, facts), job.id), job) for job in self._holders.values()]
         keyed.sort(key=_first)
         return keyed
-
-    def _close_nodes(self) -> None:
-        """Keep the nodes where the reservation's job will soonest fit free of any later grant."""
-        job, before = self._reserved_for, self._ledger.free_slots(self._pool)
-        assert job is not None
-        missing = job.shape.workers.want
-        for possible, node in self._ledger.by_promise(job.shape):
-            if missing <= 0:
-                break
-            self._undo.close(node)
-            missing -= possible
-        self._withheld = before - self._ledger.free_slots(self._pool)
 
     def _place_now(self, job: Job, workers: int) -> bool:
         """Nobody leaves in this contest: what is free now is all there is, so it can be placed at once."""

@@ -19,17 +19,15 @@ def drop_what_does_not_pay(state: State, decision: Decision, now: float) -> None
             kept.append(grant)
             continue
         cost = state.facts.restart_cost(job)
-        if cost <= 0 or (_is_time(state, job, decision, now) and _pays(job, grant, cost, now, state.facts)):
+        if cost <= 0 or (_is_time(state, job, now) and _pays(job, grant, cost, now, state.facts)):
             kept.append(grant)
+        else:  # more may be known of it by then
+            decision.wake_at = min(decision.wake_at or math.inf, now + PATIENCE)
     decision.grants = kept
 
 
-def _is_time(state: State, job: Job, decision: Decision, now: float) -> bool:
-    again = job.resized_at + PATIENCE
-    if state.slots_freed or now >= again:
-        return True
-    decision.wake_at = min(decision.wake_at or math.inf, again)
-    return False
+def _is_time(state: State, job: Job, now: float) -> bool:
+    return state.slots_freed or now >= job.resized_at + PATIENCE
 
 
 def _pays(job: Job, grant: Grant, cost: float, now: float, facts: Facts) -> bool:

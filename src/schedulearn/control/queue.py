@@ -91,19 +91,17 @@ class Queue:
         """What a waiting job is sorted by."""
         return self._entries[job.id][0]
 
-    def first(self, pool: str, count: int) -> list[Job]:
-        """The first so many of a pool, in order: down the heaps, without taking anything out of them."""
-        found: list[Job] = []
+    def in_order(self, pool: str) -> Iterator[Job]:
+        """All jobs of a pool: down the heaps as far as somebody looks, without taking anything out of them."""
         nearest = [(heap[0], 0, heap) for heap in self._heaps[pool].values() if heap]
         heapq.heapify(nearest)
-        while nearest and len(found) < count:
+        while nearest:
             entry, place, heap = heapq.heappop(nearest)
             for below in (2 * place + 1, 2 * place + 2):
                 if below < len(heap):
                     heapq.heappush(nearest, (heap[below], below, heap))
             if self._entries.get(entry[2].id) is entry:
-                found.append(entry[2])
-        return found
+                yield entry[2]
 
     def pop(self, shape: Shape) -> None:
         """Take the head out of its heap, for the time of a walk."""

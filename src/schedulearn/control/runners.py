@@ -24,6 +24,7 @@ class Runners:
         if not (self._order.running_moves_forward and self._facts.steady):
             yield from sorted(((self._key(job, now), job) for job in running.values()), reverse=True)
             return
+        self._tidy(running)
         # Work that was lost moves a job back. That takes a stop, and ends in another attempt.
         known = self._attempts
         for job in [job for number, job in running.items() if known.get(number) != job.attempt]:
@@ -31,7 +32,7 @@ class Runners:
         seen: list[tuple[Key, Job]] = []
         try:
             while self._heap:
-                bound, attempt, job = heapq.heappop(self._heap)
+                _, attempt, job = heapq.heappop(self._heap)
                 if job.id not in running or known.get(job.id) != attempt:
                     self._forget(job, attempt)
                     continue
@@ -51,6 +52,12 @@ class Runners:
     def _push(self, job: Job, key: Key) -> None:
         self._attempts[job.id] = job.attempt
         heapq.heappush(self._heap, (_turned(key), job.attempt, job))
+
+    def _tidy(self, running: Mapping[JobId, Job]) -> None:
+        """Entries of jobs that have left are dropped when they come to the top; here if they become too many."""
+        if len(self._heap) > 1000 + 4 * len(running):
+            self._heap.clear()
+            self._attempts.clear()
 
     def _forget(self, job: Job, attempt: int) -> None:
         if self._attempts.get(job.id) == attempt:

@@ -108,6 +108,16 @@ class Attempt:
     stop_asked_at: float | None = None
     ended_at: float | None = None
 
+    # Workers start and end in turn, as a rule: asking the last one first makes the two questions quick.
+
+    @property
+    def all_started(self) -> bool:
+        return all(w.started_at is not None for w in reversed(self.workers))
+
+    @property
+    def all_ended(self) -> bool:
+        return all(w.ended_at is not None for w in reversed(self.workers))
+
     @property
     def running(self) -> list[Worker]:
         return [w for w in self.workers if w.ended_at is None]

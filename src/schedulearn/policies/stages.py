@@ -142,8 +142,15 @@ class Contest(Protocol):
     def waiting(self) -> Iterator[Job]:
         """The same, without the running ones."""
 
-    def first_waiting(self, count: int) -> list[Job]:
-        """The first so many of all waiting jobs, in order. Any of them may be given something."""
+    @property
+    def room_is_enough(self) -> bool:
+        """Has nobody who would fit by the number of slots been found to have no place?"""
+
+    def all_waiting(self) -> Iterator[Job]:
+        """Not only the heads, in order; give nothing before you have seen all you want to see."""
+
+    def least_costs(self) -> set[float]:
+        """What slots the min of a job takes: all that occur among running and waiting jobs."""
 
     def rank(self, job: Job) -> Key:
         """Its place in the order: the smaller goes first."""

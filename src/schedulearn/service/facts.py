@@ -20,6 +20,8 @@ _FEW = 50  # are looked at first: mostly no more have ended since the last look
 class LiveFacts:
     """Steps where a job said how many there are, else the durations of earlier jobs like it."""
 
+    steady = False  # a job may turn out to be slower than was thought
+
     def __init__(self, store: Store) -> None:
         self._store = store
         self._history: History | None = None

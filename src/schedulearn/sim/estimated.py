@@ -20,6 +20,8 @@ class EstimatedFacts:
     it that what is waiting keeps its place.
     """
 
+    steady = False
+
     def __init__(self) -> None:
         self._models: dict[JobId, JobModel] = {}
         self._history = History()

@@ -1,7 +1,9 @@
 """AFS-L: short jobs first, and slots to where they shorten the waiting of all most."""
 
 import heapq
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from schedulearn.domain.ids import JobId
@@ -16,29 +18,70 @@ _FORGIVEN = 1e-9  # fractions of a core never add up exactly
 class Afs:
     """Hand workers out one at a time, each to the champion of all jobs that can still take one.
 
-    Of two jobs, S has less time left and L more, each with what it has been given so far. L wins if another worker
-    makes it faster by more than S would be slower without one: (s_L(n+1) − s_L(n)) / s_L(n+1) against
-    (s_S(n+1) − s_S(n)) / s_S(n). The champion is found by a scan in ascending order of time left.
+    Of two jobs, S has less time left and L more, each with what it has been given so far. L wins if one more worker
+    brings it more: (s_L(n+1) − s_L(n)) / s_L(n+1) against (s_S(n+1) − s_S(n)) / s_S(n). The champion is found by one
+    scan in ascending order of time left.
 
-    A job that has nothing gets its min at once. It counts as longer than all that have something, so it wins
-    against whoever would less than double its speed. Among those that have nothing the order decides; with
-    `srtf-min` that is the time left with min workers, as AFS-L has it.
+    A job that has nothing gets its min at once. It counts as longer than all that have something, so that it wins
+    against whoever would not even double its speed. Among those that have nothing the order decides; with `srtf-min`
+    that is the time left with min workers, as AFS-L has it.
     """
 
     elastic = True
 
     def allocate(self, contest: Contest) -> float | None:
-        growing = _Growing(contest)
-        for job in contest.in_order():
-            # Only who doubles its speed by one more worker comes before a job that has nothing.
-            if growing.has_doubling and (contest.preemptive or not job.spots):
-                growing.hand_out(least=1.0)
-            if contest.give(job, job.shape.workers.min):
-                growing.add(job)
-            else:
-                contest.refuse(job)
-        growing.hand_out()
+        if not _start_all_at_once(contest):
+            _start_in_turn(contest)
         return None
+
+
+# --- who gets its min
+
+
+def _start_in_turn(contest: Contest) -> None:
+    growing = _Growing(contest)
+    for job in contest.in_order():
+        if growing.may_double and (contest.preemptive or not job.spots):
+            growing.hand_out(least_gain=1.0)  # who doubles its speed comes before a job that has nothing
+        if contest.give(job, job.shape.workers.min):
+            growing.add([job])
+        else:
+            contest.refuse(job)
+    growing.hand_out()
+
+
+def _start_all_at_once(contest: Contest) -> bool:
+    """The same where everybody's min takes as many slots and nobody doubles its speed; False if this is not so.
+
+    Then the first of the order, as many as there is room for, get their min before anybody gets more. So running
+    jobs need not be sorted: it is enough to see the last of them.
+    """
+    costs = contest.least_costs()
+    if len(costs) != 1 or not contest.room_is_enough:
+        return False
+    running = {job.id: job for job in contest.holders()}
+    waiting = contest.all_waiting()
+    starting = list(islice(waiting, max(0, int(contest.slots / costs.pop() + _FORGIVEN) - len(running))))
+    if contest.preemptive:
+        for job, (rank, last) in zip(waiting, contest.last_first(), strict=False):
+            if contest.rank(job) > rank:
+                break
+            starting.append(job)
+            del running[last.id]
+    growing = _Growing(contest)
+    growing.add([*running.values(), *starting])
+    if growing.may_double:
+        return False
+    contest.give_least(running.values())
+    for job in starting:
+        contest.give(job, job.shape.workers.min)
+    for job in contest.waiting():
+        contest.refuse(job)
+    growing.hand_out()
+    return True
+
+
+# --- who gets more
 
 
 class _Step(NamedTuple):
@@ -61,55 +104,91 @@ class _Ladder:
             if gain <= 0:
                 break
             self.steps[n] = _Step(curve(n), gain / curve(n + 1), gain / curve(n))
-        self.doubles = any(step.gains >= 1 for step in self.steps.values())
 
 
 _ladder = lru_cache(maxsize=4096)(_Ladder)
-_Entry = tuple[float, JobId, Job]  # (time left at speed 1, serial, job)
+
+
+@lru_cache(maxsize=4096)
+def _doubles(curve: SpeedUp) -> bool:
+    """Is there a step that makes a job at least twice as fast?"""
+    return any(curve(n + 1) >= 2 * curve(n) for n in range(1, curve.most))
 
 
 class _Group:
     """Jobs of one ladder with the same number of workers: in a scan only the shortest of them can win."""
 
-    __slots__ = ("jobs", "ladder", "step", "workers")
+    __slots__ = ("_heap", "_jobs", "_work", "ladder", "step", "workers")
 
-    def __init__(self, ladder: _Ladder, workers: int, jobs: list[_Entry]) -> None:
-        self.ladder, self.workers, self.jobs = ladder, workers, jobs  # the jobs are a heap
-        self.step = ladder.steps[workers]
+    def __init__(self, ladder: _Ladder, workers: int, work: Callable[[Job], float]) -> None:
+        self.ladder, self.workers, self.step = ladder, workers, ladder.steps[workers]
+        self._work = work  # time left at speed 1
+        self._jobs: list[Job] = []
+        self._heap: list[tuple[float, JobId, Job]] = []  # the same as a heap, made when the lengths first matter
+
+    def __len__(self) -> int:
+        return len(self._jobs) or len(self._heap)
+
+    def jobs(self) -> list[Job]:
+        return self._jobs or [job for _, _, job in self._heap]
+
+    def add(self, jobs: list[Job]) -> None:
+        if self._heap:
+            for job in jobs:
+                heapq.heappush(self._heap, (self._work(job), job.id, job))
+        else:
+            self._jobs += jobs
+
+    def remove(self, jobs: list[Job]) -> None:
+        gone = {job.id for job in jobs}
+        self._jobs = [job for job in self.jobs() if job.id not in gone]
+        self._heap = []
+
+    def lengths(self) -> list[tuple[float, JobId, "_Group", Job]]:
+        """How long each takes with what it has; serials never tie, so that what comes after them is not compared."""
+        speed = self.step.speed
+        return [(self._work(job) / speed, job.id, self, job) for job in self.jobs()]
 
     def shortest(self) -> tuple[float, JobId]:
-        work, serial, _ = self.jobs[0]
+        if self._jobs:
+            self._heap = [(self._work(job), job.id, job) for job in self._jobs]
+            self._jobs = []
+            heapq.heapify(self._heap)
+        work, serial, _ = self._heap[0]
         return work / self.step.speed, serial
+
+    def pop_shortest(self) -> Job:
+        self.shortest()
+        return heapq.heappop(self._heap)[2]
 
 
 class _Growing:
     """Jobs that have their min and may get more."""
 
     def __init__(self, contest: Contest) -> None:
-        self.has_doubling = False  # is there a job that one more worker may make twice as fast?
+        self.may_double = False
         self._contest = contest
-        self._added: list[tuple[Job, _Ladder]] = []
+        self._added: list[Job] = []
         self._groups: dict[tuple[_Ladder, int], _Group] = {}
-        self._dropped_out: list[tuple[int, list[_Entry]]] = []  # (workers, jobs)
-        self._given: dict[JobId, int] = {}
+        self._dropped_out: list[tuple[int, list[Job]]] = []  # (workers, jobs)
+        self._given: dict[JobId, int] = {}  # those who have been given more than min
         self._left = 0.0
 
-    def add(self, job: Job) -> None:
-        """It has just been given its min."""
-        ladder = _ladder(job.shape, self._contest.facts.speedup(job))
-        self.has_doubling = self.has_doubling or ladder.doubles
-        self._added.append((job, ladder))
+    def add(self, jobs: list[Job]) -> None:
+        self._added += jobs
+        curves = set(map(self._contest.facts.speedup, jobs))
+        self.may_double = self.may_double or any(map(_doubles, curves))
 
-    def hand_out(self, least: float = 0.0) -> None:
+    def hand_out(self, least_gain: float = 0.0) -> None:
         """Give all that is left, as long as the champion gains at least so much."""
         self._left = self._contest.left + _FORGIVEN
-        if not any(ladder.cost <= self._left for _, ladder in self._added) and not self._groups:
+        if self._left <= 2 * _FORGIVEN:
             return
         self._group_added()
         while rivals := [group for group in self._groups.values() if group.ladder.cost <= self._left]:
             winners = _unrivalled(rivals)
             champion = winners[0] if winners else _scan(rivals)
-            if champion.step.gains < least:
+            if champion.step.gains < least_gain:
                 break
             if winners:
                 self._raise_all(winners)
@@ -118,59 +197,62 @@ class _Growing:
         self._give()
 
     def _group_added(self) -> None:
-        facts, now = self._contest.facts, self._contest.now
-        for job, ladder in self._added:
-            self._given[job.id] = ladder.least
-            work = facts.remaining(job, now) * facts.speedup(job)(job.shape.workers.want)
-            self._put(ladder, ladder.least, [(work, job.id, job)])
+        speedup = self._contest.facts.speedup
+        by_ladder: dict[_Ladder, list[Job]] = {}
+        for job in self._added:
+            by_ladder.setdefault(_ladder(job.shape, speedup(job)), []).append(job)
+        for ladder, jobs in by_ladder.items():
+            self._put(ladder, ladder.least, jobs)
         self._added.clear()
 
-    def _put(self, ladder: _Ladder, workers: int, jobs: list[_Entry]) -> None:
-        group = self._groups.get((ladder, workers))
+    def _work(self, job: Job) -> float:
+        facts = self._contest.facts
+        return facts.remaining(job, self._contest.now) * facts.speedup(job)(job.shape.workers.want)
+
+    def _put(self, ladder: _Ladder, workers: int, jobs: list[Job]) -> None:
         if workers not in ladder.steps:
             self._dropped_out.append((workers, jobs))
-        elif group is None:
-            self._groups[ladder, workers] = _Group(ladder, workers, jobs)
-        else:
-            for entry in jobs:
-                heapq.heappush(group.jobs, entry)
+            return
+        group = self._groups.get((ladder, workers))
+        if group is None:
+            group = self._groups[ladder, workers] = _Group(ladder, workers, self._work)
+        group.add(jobs)
 
     def _raise_all(self, groups: list[_Group]) -> None:
         """One more worker for each of their jobs, the shortest first where there is not enough for all."""
-        if sum(len(group.jobs) * group.ladder.cost for group in groups) > self._left:
+        if sum(len(group) * group.ladder.cost for group in groups) > self._left:
             self._raise_in_turn(groups)
             return
         for group in groups:
             del self._groups[group.ladder, group.workers]
         for group in groups:
-            self._left -= len(group.jobs) * group.ladder.cost
-            self._put(group.ladder, group.workers + 1, group.jobs)
+            self._left -= len(group) * group.ladder.cost
+            self._put(group.ladder, group.workers + 1, group.jobs())
 
     def _raise_in_turn(self, groups: list[_Group]) -> None:
-        heads = [(group.shortest(), group) for group in groups]  # serials never tie, so groups are not compared
-        heapq.heapify(heads)
-        while heads:
-            group = heads[0][1]
-            if group.ladder.cost > self._left or not self._raise_shortest(group):
-                heapq.heappop(heads)
-            else:
-                heapq.heapreplace(heads, (group.shortest(), group))
+        raised: dict[_Group, list[Job]] = {group: [] for group in groups}
+        for _, _, group, job in sorted(line for each in groups for line in each.lengths()):
+            if group.ladder.cost <= self._left:
+                self._left -= group.ladder.cost
+                raised[group].append(job)
+        for group, jobs in raised.items():
+            group.remove(jobs)
+            self._put(group.ladder, group.workers + 1, jobs)
+        self._groups = {key: group for key, group in self._groups.items() if group}
 
-    def _raise_shortest(self, group: _Group) -> bool:
-        """One more worker for the shortest job of a group; False if it was the last one."""
-        entry = heapq.heappop(group.jobs)
+    def _raise_shortest(self, group: _Group) -> None:
+        job = group.pop_shortest()
         self._left -= group.ladder.cost
-        if not group.jobs:
+        if not group:
             del self._groups[group.ladder, group.workers]
-        self._put(group.ladder, group.workers + 1, [entry])
-        return bool(group.jobs)
+        self._put(group.ladder, group.workers + 1, [job])
 
     def _give(self) -> None:
-        sizes = [(group.workers, group.jobs) for group in self._groups.values()]
+        sizes = [(group.workers, group.jobs()) for group in self._groups.values()]
         for workers, jobs in sizes + self._dropped_out:
-            for _, serial, job in jobs:
-                if workers != self._given[serial]:
-                    self._given[serial] = workers
+            for job in jobs:
+                if workers != self._given.get(job.id, job.shape.workers.min):
+                    self._given[job.id] = workers
                     self._contest.give(job, workers)
 
 
@@ -184,7 +266,7 @@ def _scan(groups: list[_Group]) -> _Group:
     return champion
 
 
-def _unrivalled(groups: list[_Group]) -> list[_Group]:
+def _unrivalled(groups: Iterable[_Group]) -> list[_Group]:
     """Groups that win against all others whatever the lengths, until each of their jobs has one more worker."""
     best = max([group.step.lacks for group in groups])
     winners = []

@@ -100,8 +100,8 @@ class _Sharing:
         self._heads_only = all(job.shape.workers.min == 1 for job in self._passed.values())
         if self._heads_only:
             return list(self._passed.values())
-        waiting = self._contest.first_waiting(self._contest.waiting_count)
-        return [job for job in self._passed.values() if job.spots] + [j for j in waiting if j.id not in self._sizes]
+        everybody = (*self._contest.all_waiting(), *(job for job in self._passed.values() if job.spots))
+        return [job for job in everybody if job.id not in self._sizes]
 
     def _begin(self, job: Job, workers: int) -> bool:
         """Give a job that has nothing its min; the next of its shape is offered the same."""

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-
-import numpy as np
-from numpy.typing import NDArray
+from itertools import islice, pairwise
+from typing import Any
 
 from schedulearn.domain.job import Job
 from schedulearn.domain.speedup import SpeedUp
@@ -64,16 +63,16 @@ def _player(contest: Contest, job: Job, cost: int) -> _Player:
 def _speeds(curve: SpeedUp, least: int, most: int) -> tuple[tuple[float, ...], bool]:
     speeds = [curve(n) for n in range(least, most + 1)]
     speeds = speeds[: speeds.index(max(speeds)) + 1]
-    gains = [speeds[0] / least, *(b - a for a, b in zip(speeds, speeds[1:], strict=False))]
-    return tuple(speeds), all(b <= a for a, b in zip(gains, gains[1:], strict=False)) and gains[-1] > 0
+    gains = [speeds[0] / least, *(b - a for a, b in pairwise(speeds))]
+    return tuple(speeds), all(b <= a for a, b in pairwise(gains)) and gains[-1] > 0
 
 
 def _first_jobs(contest: Contest) -> list[Job]:
     """As many as there are slots; under an order that does not interrupt anybody those who run come first."""
     most, running = int(contest.slots), contest.running()
     if not contest.preemptive:
-        return running + contest.first_waiting(max(0, most - len(running)))
-    jobs = [(contest.rank(job), job) for job in (*running, *contest.first_waiting(most))]
+        return running + list(islice(contest.all_waiting(), max(0, most - len(running))))
+    jobs = [(contest.rank(job), job) for job in (*running, *islice(contest.all_waiting(), most))]
     return [job for _, job in sorted(jobs)[:most]]
 
 
@@ -113,6 +112,8 @@ def _gain(player: _Player, workers: int) -> float:
 
 
 def _by_table(players: Sequence[_Player], slots: int) -> list[int]:
+    import numpy as np  # only here: the service must not load it at every start
+
     best = np.zeros(slots + 1)
     table = []
     for player in players:
@@ -131,7 +132,7 @@ def _by_table(players: Sequence[_Player], slots: int) -> list[int]:
     return _backtrack(players, table, slots)
 
 
-def _backtrack(players: Sequence[_Player], table: Sequence[NDArray[np.int32]], slots: int) -> list[int]:
+def _backtrack(players: Sequence[_Player], table: Sequence[Any], slots: int) -> list[int]:
     sizes = []
     for player, chosen in zip(reversed(players), reversed(table), strict=True):
         sizes.append(int(chosen[slots]))
