@@ -1,6 +1,6 @@
 """One pool's slots and who is after them: what an allocate stage works on, and what follows from what it gave."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schedulearn.control.ledger import Ledger, NodeLedger
@@ -99,6 +99,7 @@ class PoolContest:
         self._given: dict[JobId, int] = {}
         self._changed: dict[JobId, tuple[Job, int]] = {}  # those that get another number of workers, in order
         self._spots: dict[JobId, tuple[Spot, ...]] = {}  # of waiting jobs that were placed at once
+        self._losing: dict[JobId, Job] | None = None  # if all running jobs were given their min, but for these
         self._reserved_for: Job | None = None
         self._withheld = 0.0  # free slots kept back for that job; those who run behind it keep what they have
 
@@ -122,8 +123,9 @@ class PoolContest:
     def running(self) -> list[Job]:
         return [job for _, job in self._sorted_holders()]
 
-    def holders(self) -> Iterable[Job]:
-        return self._holders.values()
+    @property
+    def holders(self) -> Mapping[JobId, Job]:
+        return self._holders
 
     def last_first(self) -> Iterator[tuple[Key, Job]]:
         return self._queue.runners.last_first(self._holders, self.now)
@@ -165,7 +167,7 @@ class PoolContest:
             yield from self.waiting()
 
     def give(self, job: Job, workers: int) -> bool:
-        more = (workers - self._given.get(job.id, 0)) * job.shape.slots
+        more = (workers - self._given_so_far(job)) * job.shape.slots
         spots = job.spots
         if more > (self._left if spots else self._left - self._withheld) + _FORGIVEN:
             return False
@@ -188,16 +190,13 @@ class PoolContest:
         self._given[job.id] = workers
         return True
 
-    def give_least(self, running: Iterable[Job]) -> None:
-        given, changed = self._given, self._changed
-        cost = 0.0
-        for job in running:
-            shape = job.shape
-            least = given[job.id] = shape.workers.min
-            cost += least * shape.slots
-            if least != len(job.spots):
-                changed[job.id] = (job, least)
-        self._left -= cost
+    def give_least(self, cost: float, but: Sequence[Job]) -> None:
+        self._losing = {job.id: job for job in but}
+        self._left -= cost * (len(self._holders) - len(but))
+        if self._held > cost * len(self._holders) + _FORGIVEN:  # else all have just that
+            for number, job in self._holders.items():
+                if len(job.spots) > job.shape.workers.min and number not in self._losing:
+                    self._changed[number] = (job, job.shape.workers.min)
 
     def refuse(self, job: Job, why: Refusal | None = None) -> None:
         if job.spots:
@@ -229,6 +228,8 @@ class PoolContest:
 
     def stopped(self) -> list[Job]:
         """Those that lose all their workers."""
+        if self._losing is not None:
+            return list(self._losing.values())
         given = self._given
         return [job for number, job in self._holders.items() if number not in given]
 
@@ -240,6 +241,13 @@ class PoolContest:
         return self._spots.get(job.id)
 
     # --- helpers
+
+    def _given_so_far(self, job: Job) -> int:
+        workers = self._given.get(job.id)
+        if workers is None:
+            has_least = self._losing is not None and job.spots and job.id not in self._losing
+            return job.shape.workers.min if has_least else 0
+        return workers
 
     def _merged(self) -> Iterator[Job]:
         holders = self._sorted_holders()

@@ -1,6 +1,6 @@
 """The stages of a policy, and what they are given. A stage reads no clock, file, socket or random source."""
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ Key = tuple[Any, ...]  # numbers, compared in turn; smaller goes first
 class Facts(Protocol):
     """What is known, or guessed, of a job beyond what its user said."""
 
-    steady: bool  # does what remains of a running job only fall, as long as it is not stopped?
+    steady: bool  # does what remains of a running job only fall, and its curve stay, while it is not stopped?
 
     def remaining(self, job: Job, now: float) -> float:
         """Seconds it still needs with the workers it wants; inf where nothing is known."""
@@ -132,8 +132,9 @@ class Contest(Protocol):
     def running(self) -> list[Job]:
         """The running jobs of this contest, in order."""
 
-    def holders(self) -> Iterable[Job]:
-        """The same in no particular order, which costs nothing."""
+    @property
+    def holders(self) -> Mapping[JobId, Job]:
+        """The same by number, in no particular order, which costs nothing."""
 
     def in_order(self) -> Iterator[Job]:
         """Running jobs and the heads of the waiting ones, in order: each waiting job that is given something
@@ -167,8 +168,8 @@ class Contest(Protocol):
     def give(self, job: Job, workers: int) -> bool:
         """Give it so many workers in all; False, with nothing changed, if they do not fit."""
 
-    def give_least(self, running: Iterable[Job]) -> None:
-        """Their min to running jobs, which have no less now."""
+    def give_least(self, cost: float, but: Sequence[Job]) -> None:
+        """All running jobs get their min, which takes so many slots each, but these get nothing. Call it first."""
 
     def refuse(self, job: Job, why: Refusal | None = None) -> None:
         """A waiting job gets nothing, and neither does any other of its shape."""

@@ -1,7 +1,7 @@
 """AFS-L: short jobs first, and slots to where they shorten the waiting of all most."""
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -29,56 +29,79 @@ class Afs:
 
     elastic = True
 
+    def __init__(self) -> None:
+        self._tame: set[JobId] = set()  # running jobs that are known to double their speed by no step
+
     def allocate(self, contest: Contest) -> float | None:
-        if not _start_all_at_once(contest):
+        if not self._start_all_at_once(contest):
             _start_in_turn(contest)
         return None
+
+    def _start_all_at_once(self, contest: Contest) -> bool:
+        """The short way where everybody's min takes as many slots and nobody doubles its speed; else False.
+
+        Then the first of the order, as many as there is room for, get their min before anybody gets more. So running
+        jobs need not be sorted: it is enough to see the last of them.
+        """
+        costs = contest.least_costs()
+        if len(costs) != 1 or not contest.room_is_enough:
+            return False
+        (cost,) = costs
+        room = int(contest.slots / cost + _FORGIVEN) - len(contest.holders)
+        starting, losing = _who_changes(contest, max(0, room))
+        if self._someone_doubles(contest, starting):
+            return False
+        contest.give_least(cost, but=losing)
+        for job in starting:
+            contest.give(job, job.shape.workers.min)
+        for job in contest.waiting():
+            contest.refuse(job)
+        if contest.left > _FORGIVEN:
+            lost = {job.id for job in losing}
+            growing = _Growing(contest)
+            growing.add([job for job in contest.holders.values() if job.id not in lost] + starting)
+            growing.hand_out()
+        return True
+
+    def _someone_doubles(self, contest: Contest, starting: Sequence[Job]) -> bool:
+        if not contest.facts.steady or len(self._tame) > 1000 + 4 * len(contest.holders):
+            self._tame.clear()
+        unknown = [contest.holders[number] for number in contest.holders.keys() - self._tame]
+        if any(_doubles(contest.facts.speedup(job)) for job in (*unknown, *starting)):
+            return True
+        self._tame.update(job.id for job in unknown)
+        return False
 
 
 # --- who gets its min
 
 
 def _start_in_turn(contest: Contest) -> None:
+    """Past what does not fit; who doubles its speed comes before a job that has nothing."""
     growing = _Growing(contest)
+    may_double = False
     for job in contest.in_order():
-        if growing.may_double and (contest.preemptive or not job.spots):
-            growing.hand_out(least_gain=1.0)  # who doubles its speed comes before a job that has nothing
+        if may_double and (contest.preemptive or not job.spots):
+            growing.hand_out(least_gain=1.0)
         if contest.give(job, job.shape.workers.min):
             growing.add([job])
+            may_double = may_double or _doubles(contest.facts.speedup(job))
         else:
             contest.refuse(job)
     growing.hand_out()
 
 
-def _start_all_at_once(contest: Contest) -> bool:
-    """The same where everybody's min takes as many slots and nobody doubles its speed; False if this is not so.
-
-    Then the first of the order, as many as there is room for, get their min before anybody gets more. So running
-    jobs need not be sorted: it is enough to see the last of them.
-    """
-    costs = contest.least_costs()
-    if len(costs) != 1 or not contest.room_is_enough:
-        return False
-    running = {job.id: job for job in contest.holders()}
+def _who_changes(contest: Contest, room: int) -> tuple[list[Job], list[Job]]:
+    """Waiting jobs for which there is room or that go before a running one, and the running ones that lose by it."""
     waiting = contest.all_waiting()
-    starting = list(islice(waiting, max(0, int(contest.slots / costs.pop() + _FORGIVEN) - len(running))))
+    starting, losing = list(islice(waiting, room)), []
     if contest.preemptive:
         for job, (rank, last) in zip(waiting, contest.last_first(), strict=False):
             if contest.rank(job) > rank:
                 break
             starting.append(job)
-            del running[last.id]
-    growing = _Growing(contest)
-    growing.add([*running.values(), *starting])
-    if growing.may_double:
-        return False
-    contest.give_least(running.values())
-    for job in starting:
-        contest.give(job, job.shape.workers.min)
-    for job in contest.waiting():
-        contest.refuse(job)
-    growing.hand_out()
-    return True
+            losing.append(last)
+    return starting, losing
 
 
 # --- who gets more
@@ -166,7 +189,6 @@ class _Growing:
     """Jobs that have their min and may get more."""
 
     def __init__(self, contest: Contest) -> None:
-        self.may_double = False
         self._contest = contest
         self._added: list[Job] = []
         self._groups: dict[tuple[_Ladder, int], _Group] = {}
@@ -176,8 +198,6 @@ class _Growing:
 
     def add(self, jobs: list[Job]) -> None:
         self._added += jobs
-        curves = set(map(self._contest.facts.speedup, jobs))
-        self.may_double = self.may_double or any(map(_doubles, curves))
 
     def hand_out(self, least_gain: float = 0.0) -> None:
         """Give all that is left, as long as the champion gains at least so much."""

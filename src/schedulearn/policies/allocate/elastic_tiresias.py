@@ -1,10 +1,12 @@
 """Tiresias for elastic jobs: what they want by the order, then the rest to where it brings most."""
 
 import heapq
+from functools import lru_cache
 from itertools import islice
 
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
+from schedulearn.domain.speedup import SpeedUp
 from schedulearn.policies.stages import Contest, Key
 
 _FORGIVEN = 1e-9  # fractions of a core never add up exactly
@@ -45,6 +47,8 @@ class _Sharing:
         self._given: list[Job] = []
         self._passed: dict[JobId, Job] = {}  # running jobs and heads of shapes that have nothing
         self._offers: list[tuple[float, Key, Job, int]] = []  # a heap of (−gain, rank, job, workers)
+        self._grown: dict[JobId, Job] = {}
+        self._growing = False  # do those who have something take part?
         self._left = 0.0
         self._heads_only = True
 
@@ -64,26 +68,37 @@ class _Sharing:
                 self._give(job, job.shape.workers.min)
 
     def give_by_gain(self) -> None:
-        self._left = self._contest.left + _FORGIVEN
-        self._offers = [offer for job in self._given if (offer := self._one_more(job))]
-        self._offers += [self._start(job) for job in self._without_anything()]
+        """First those who start and gain more by it than anybody could by growing, then all others."""
+        contest = self._contest
+        self._left = contest.left + _FORGIVEN
+        self._offers = [self._start(job) for job in self._without_anything()]
         heapq.heapify(self._offers)
-        grown: dict[JobId, Job] = {}
-        while self._offers:
+        self._take_offers(above=max((_best_step(job, contest) for job in self._given), default=0.0))
+        if self._left <= 2 * _FORGIVEN:
+            return
+        self._growing = True
+        self._offers += [offer for job in self._given if (offer := self._one_more(job))]
+        heapq.heapify(self._offers)
+        self._take_offers(above=0.0)
+        for job in self._grown.values():
+            contest.give(job, self._sizes[job.id])
+
+    def _take_offers(self, above: float) -> None:
+        while self._offers and -self._offers[0][0] > above:
             _, _, job, workers = heapq.heappop(self._offers)
             cost = (workers - self._sizes.get(job.id, 0)) * self._contest.cost(job)
             if cost > self._left:
                 continue  # what is left only gets less: it drops out
             if job.id in self._sizes:
                 self._sizes[job.id] = workers
-                grown[job.id] = job
+                self._grown[job.id] = job
             elif not self._begin(job, workers):
                 continue
             self._left -= cost
-            if offer := self._one_more(job):
+            if self._growing and (offer := self._one_more(job)):
                 heapq.heappush(self._offers, offer)
-        for job in grown.values():
-            self._contest.give(job, self._sizes[job.id])
+            elif not self._growing:
+                above = max(above, _best_step(job, self._contest))
 
     def refuse_rest(self) -> None:
         """Jobs of the same shape would fare no better, unless their own curves decide."""
@@ -135,3 +150,13 @@ class _Sharing:
         if gain <= 0 or workers >= job.shape.workers.max:
             return None
         return -gain, contest.rank(job), job, workers + 1
+
+
+def _best_step(job: Job, contest: Contest) -> float:
+    return _largest_gain(contest.facts.speedup(job)) / contest.cost(job)
+
+
+@lru_cache(maxsize=4096)
+def _largest_gain(curve: SpeedUp) -> float:
+    """Of one more worker, wherever on the curve."""
+    return max((curve(n + 1) - curve(n) for n in range(1, curve.most)), default=0.0)

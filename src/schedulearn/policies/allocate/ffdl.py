@@ -1,15 +1,14 @@
 """FfDL: the sum of all speed-ups is as large as it can be."""
 
-import heapq
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Any
 
 from schedulearn.domain.job import Job
+from schedulearn.domain.spec import Workers
 from schedulearn.domain.speedup import SpeedUp
 from schedulearn.policies.stages import Contest
 
@@ -30,7 +29,7 @@ class Ffdl:
     def allocate(self, contest: Contest) -> float | None:
         jobs = _first_jobs(contest)
         costs, slots = _whole_slots(jobs, contest)
-        players = [_player(contest, job, cost) for job, cost in zip(jobs, costs, strict=True)]
+        players = _players(jobs, costs, contest)
         by_gain = _by_gain(players, slots)
         for job, workers in zip(jobs, _by_table(players, slots) if by_gain is None else by_gain, strict=True):
             if workers:
@@ -41,30 +40,33 @@ class Ffdl:
         return None
 
 
-@dataclass(frozen=True, slots=True)
 class _Player:
-    """One job as the sums see it."""
+    """Jobs that the sums need not tell apart."""
 
-    cost: int  # slots, in whole units, of one worker
-    least: int
-    must_run: bool
-    speeds: tuple[float, ...]  # s(min), s(min + 1), …, up to the largest number of workers that brings anything
-    flattens: bool  # does each further worker bring less than the one before?
+    def __init__(self, curve: SpeedUp, workers: Workers, cost: int, must_run: bool) -> None:
+        self.cost = cost  # slots, in whole units, of one worker
+        self.least, self.must_run = workers.min, must_run
+        speeds = [curve(n) for n in range(workers.min, workers.max + 1)]
+        self.speeds = speeds[: speeds.index(max(speeds)) + 1]  # more workers bring nothing
+        before = 0.0 if workers.min == 1 else speeds[0] - speeds[0] / workers.min
+        gains = [b - a for a, b in pairwise([before, *self.speeds])]
+        # Does each further worker bring less than the one before, or at least no more?
+        self.flattens = (must_run or workers.min == 1) and all(b <= a for a, b in pairwise(gains))
+
+    def gain(self, workers: int) -> float:
+        """Of one worker more; 0 where there is none."""
+        place = workers - self.least
+        if place + 1 >= len(self.speeds):
+            return 0.0
+        return self.speeds[place + 1] - (self.speeds[place] if workers else 0.0)
 
 
-def _player(contest: Contest, job: Job, cost: int) -> _Player:
-    must_run = bool(job.spots) and not contest.preemptive
-    workers = job.shape.workers
-    speeds, flattens = _speeds(contest.facts.speedup(job), workers.min, workers.max)
-    return _Player(cost, workers.min, must_run, speeds, flattens and (must_run or workers.min == 1))
+_player = lru_cache(maxsize=4096)(_Player)
 
 
-@lru_cache(maxsize=4096)
-def _speeds(curve: SpeedUp, least: int, most: int) -> tuple[tuple[float, ...], bool]:
-    speeds = [curve(n) for n in range(least, most + 1)]
-    speeds = speeds[: speeds.index(max(speeds)) + 1]
-    gains = [speeds[0] / least, *(b - a for a, b in pairwise(speeds))]
-    return tuple(speeds), all(b <= a for a, b in pairwise(gains)) and gains[-1] > 0
+def _players(jobs: Sequence[Job], costs: Mapping[float, int], contest: Contest) -> list[_Player]:
+    keep, speedup = not contest.preemptive, contest.facts.speedup
+    return [_player(speedup(job), job.shape.workers, costs[job.shape.slots], keep and bool(job.spots)) for job in jobs]
 
 
 def _first_jobs(contest: Contest) -> list[Job]:
@@ -76,39 +78,45 @@ def _first_jobs(contest: Contest) -> list[Job]:
     return [job for _, job in sorted(jobs)[:most]]
 
 
-def _whole_slots(jobs: Sequence[Job], contest: Contest) -> tuple[list[int], int]:
-    """What a worker of each job costs and what there is, in units that make all costs whole numbers."""
-    costs = [Fraction(contest.cost(job)).limit_denominator(1000) for job in jobs]
-    parts = math.lcm(*(cost.denominator for cost in costs))
-    whole = [int(cost * parts) for cost in costs]
-    unit = math.gcd(*whole) or 1
-    return [cost // unit for cost in whole], int(contest.left * parts / unit + _FORGIVEN)
+def _whole_slots(jobs: Sequence[Job], contest: Contest) -> tuple[dict[float, int], int]:
+    """What workers cost and what there is, in units that make all costs whole numbers."""
+    costs = {cost: Fraction(cost).limit_denominator(1000) for cost in {contest.cost(job) for job in jobs}}
+    parts = math.lcm(*(cost.denominator for cost in costs.values()))
+    unit = math.gcd(*(int(cost * parts) for cost in costs.values())) or 1
+    whole = {cost: int(exact * parts) // unit for cost, exact in costs.items()}
+    return whole, int(contest.left * parts / unit + _FORGIVEN)
 
 
 def _by_gain(players: Sequence[_Player], slots: int) -> list[int] | None:
     """Each worker to the job that gains most from it; None where that might not be the best."""
-    if not all(player.flattens for player in players) or len({player.cost for player in players}) > 1:
+    if len({player.cost for player in players}) > 1 or not all(player.flattens for player in set(players)):
         return None
     sizes = [player.least if player.must_run else 0 for player in players]
-    left = slots - sum(size * player.cost for size, player in zip(sizes, players, strict=True))
-    if left < 0:
-        return None
-    offers = [(-_gain(player, sizes[i]), i) for i, player in enumerate(players)]
-    heapq.heapify(offers)
-    while offers and offers[0][0] < 0 and left >= players[0].cost:
-        i = offers[0][1]
-        sizes[i] += 1
-        left -= players[i].cost
-        heapq.heapreplace(offers, (-_gain(players[i], sizes[i]), i))
-    return sizes
+    left = slots // players[0].cost - sum(sizes) if players else 0
+    groups: dict[tuple[_Player, int], list[int]] = {}  # the places of those who gain the same all the way
+    for place, player in enumerate(players):
+        groups.setdefault((player, sizes[place]), []).append(place)
+    while groups and left > 0:
+        best = max(player.gain(size) for player, size in groups)
+        if best <= 0:
+            break
+        raised = {key: groups.pop(key) for key in list(groups) if key[0].gain(key[1]) == best}
+        steps = {place: _steps(*key, best) for key, places in raised.items() for place in places}
+        for place in sorted(steps):
+            more = min(left, steps[place])
+            sizes[place] += more
+            left -= more
+        for (player, _), places in raised.items():
+            groups.setdefault((player, sizes[places[0]]), []).extend(places)
+    return sizes if left >= 0 else None
 
 
-def _gain(player: _Player, workers: int) -> float:
-    """Of one worker more."""
-    place = workers - player.least
-    if place + 1 >= len(player.speeds):
-        return 0.0
-    return player.speeds[place + 1] - (player.speeds[place] if workers else 0.0)
+def _steps(player: _Player, size: int, gain: float) -> int:
+    """How many workers in a row bring just that gain."""
+    count = 0
+    while player.gain(size + count) == gain:
+        count += 1
+    return count
 
 
 def _by_table(players: Sequence[_Player], slots: int) -> list[int]:

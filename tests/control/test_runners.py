@@ -1,0 +1,73 @@
+"""Running jobs from the back of the order."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedulearn.control.runners import Runners
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import Job
+from schedulearn.domain.speedup import SpeedUp
+from schedulearn.policies.order.srtf_min import SrtfMin
+from support.builders import job
+
+
+class Falling:
+    """What remains falls while a job runs, and may rise when it is started again."""
+
+    def __init__(self, *, steady: bool) -> None:
+        self.steady = steady
+        self.left: dict[int, float] = {}
+
+    def remaining(self, job: Job, now: float) -> float:
+        return self.left[job.id]
+
+    def duration(self, job: Job) -> float:
+        return self.left[job.id]
+
+    def speedup(self, job: Job) -> SpeedUp:
+        return SpeedUp([1])
+
+    def restart_cost(self, job: Job) -> float:
+        return 0.0
+
+
+def test_the_longest_comes_first_and_ties_go_by_number() -> None:
+    facts = Falling(steady=True)
+    running = {JobId(n): job(n, gpus=1) for n in (1, 2, 3)}
+    facts.left = {1: 5.0, 2: 9.0, 3: 5.0}
+    runners = Runners(SrtfMin(), facts)
+    assert [j.id for _, j in runners.last_first(running, 0.0)] == [2, 3, 1]
+    facts.left[2] = 1.0
+    assert [j.id for _, j in runners.last_first(running, 1.0)] == [3, 1, 2]
+    del running[JobId(3)]
+    assert next(iter(runners.last_first(running, 1.0)))[1].id == 1
+
+
+moves = st.lists(
+    st.tuples(st.sampled_from(["starts", "ends", "falls", "restarts", "looks"]), st.integers(1, 6), st.integers(0, 20)),
+    max_size=60,
+)
+
+
+@given(moves)
+def test_kept_keys_and_new_ones_give_the_same(steps: list[tuple[str, int, int]]) -> None:
+    """Whatever happens in between, and however far somebody looks."""
+    kept, anew = Falling(steady=True), Falling(steady=False)
+    kept.left = anew.left = dict.fromkeys(range(1, 7), 20.0)
+    quick, slow = Runners(SrtfMin(), kept), Runners(SrtfMin(), anew)
+    running: dict[JobId, Job] = {}
+    for what, n, amount in steps:
+        number = JobId(n)
+        if what == "starts":
+            running.setdefault(number, job(n, gpus=1))
+        elif what == "ends":
+            running.pop(number, None)
+        elif what == "restarts" and number in running:
+            running[number].attempt += 1
+            kept.left[n] = float(amount)
+        elif what == "falls" and number in running:
+            kept.left[n] = max(0.0, kept.left[n] - amount)
+        else:
+            count = amount % 4
+            some = [pair for pair, _ in zip(quick.last_first(running, 0.0), range(count), strict=False)]
+            assert some == [pair for pair, _ in zip(slow.last_first(running, 0.0), range(count), strict=False)]
