@@ -2,6 +2,7 @@
 
 import json
 import resource
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ def _simulate(trace: Path, case: Case, preset: str, limit: float) -> Row | None:
         resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 1))
 
     told = subprocess.run(words, capture_output=True, text=True, preexec_fn=restrict)
-    if told.returncode < 0:
+    if told.returncode == -signal.SIGXCPU:
         return None
     told.check_returncode()
     row: Row = json.loads(told.stdout)[0]

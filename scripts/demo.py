@@ -63,6 +63,8 @@ def service() -> Iterator[Client]:
     command = [sys.executable, "-m", "schedulearn.cli", "up", "--data", str(data), "--port", "0"]
     process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
     os.environ["SCHEDULEARN_DATA"] = str(data)
+    # Jobs run with their caller's PATH: as if this virtual environment had been activated.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     os.environ.pop("SCHEDULEARN_URL", None)
     os.environ.pop("SCHEDULEARN_TOKEN", None)
     try:

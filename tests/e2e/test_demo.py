@@ -1,0 +1,31 @@
+"""`make demo` as a stranger runs it: nothing activated, nothing set."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_the_demo_trains_eight_models_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    plain = {"PATH": os.defpath, "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "demo.py")], env=plain, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = done.stdout[done.stdout.rindex(" job ") :]
+    assert summary.count("succeeded") == 8
+    assert list(tmp_path.glob("schedulearn-demo-*")) == []
+    left = [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in _words(p)]
+    assert left == []
+
+
+def _words(cmdline: Path) -> bytes:
+    try:
+        return cmdline.read_bytes()
+    except OSError:
+        return b""
