@@ -4,10 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import psutil
+
+from support.waiting import wait_until
 
 TRACE = "synthetic:philly?jobs=150&load=2"
 
@@ -63,14 +66,17 @@ def test_a_terminal_shows_a_table_that_fits(terminal: Callable[..., tuple[int, s
 
 
 def test_ctrl_c_ends_it_and_its_processes() -> None:
-    command = [sys.executable, "-m", "schedulearn.cli", "compare", "--trace", "synthetic:philly?jobs=200000&load=9"]
+    command = [sys.executable, "-m", "schedulearn.cli", "compare", "--trace", "synthetic:philly?jobs=50000&load=9"]
     child = subprocess.Popen(
-        [*command, "--cluster", "2x4", "--policies", "srtf,srsf"],
+        [*command, "--cluster", "2x4", "--policies", "srtf,srsf", "--processes", "2"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    time.sleep(4.0)
+    # As soon as its processes are there, so while they still import: that is when they would complain of Ctrl-C.
+    wait_until(
+        lambda: len(psutil.Process(child.pid).children()) > 2, what="one for each policy, and Python's tracker of them"
+    )
     os.killpg(child.pid, signal.SIGINT)
     # The pipe is closed only when the last of its processes has gone.
     _, errors = child.communicate(timeout=30)

@@ -2,9 +2,9 @@
 
 import os
 import signal
-from collections.abc import Callable
-from contextlib import suppress
-from multiprocessing import get_context, parent_process
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
@@ -67,7 +67,8 @@ class _Pool:
     def _start(self, index: int) -> None:
         ours, theirs = _SPAWN.Pipe(duplex=False)
         process = _SPAWN.Process(target=_work, args=(self._study, index, theirs), daemon=True)
-        process.start()
+        with _held_back(signal.SIGINT):
+            process.start()
         theirs.close()
         self._running[ours] = (index, process)
 
@@ -89,9 +90,22 @@ class _Pool:
         process.join()
 
 
+@contextmanager
+def _held_back(signum: signal.Signals) -> Iterator[None]:
+    """A process started meanwhile never gets the signal, not even while it imports; this one gets it afterwards.
+
+    Ctrl-C reaches the whole group. It is for the process that started the others: it ends them.
+    """
+    resource_tracker.ensure_running()  # the first process would start it, and that lets the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signum])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _work(study: Study, index: int, connection: Connection) -> None:
-    """In its own process. Ctrl-C is for the one that started us: it ends us."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """In its own process."""
     Thread(target=_end_with_parent, daemon=True).start()
     with suppress(BrokenPipeError):  # who started us has gone: there is nobody to tell
         connection.send(_outcome(study, study.choices[index], lambda _, done: connection.send(done)))
