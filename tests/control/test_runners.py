@@ -7,6 +7,7 @@ from schedulearn.control.runners import Runners
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.speedup import SpeedUp
+from schedulearn.policies.order.srsf import Srsf
 from schedulearn.policies.order.srtf_min import SrtfMin
 from support.builders import job
 
@@ -33,14 +34,31 @@ class Falling:
 
 def test_the_longest_comes_first_and_ties_go_by_number() -> None:
     facts = Falling(steady=True)
-    running = {JobId(n): job(n, gpus=1) for n in (1, 2, 3)}
     facts.left = {1: 5.0, 2: 9.0, 3: 5.0}
-    runners = Runners(SrtfMin(), facts)
-    assert [j.id for _, j in runners.last_first(running, 0.0)] == [2, 3, 1]
+    runners, order = Runners(job(n, gpus=1) for n in (1, 2, 3)), SrtfMin()
+    assert [j.id for _, j in runners.last_first(order, facts, 0.0)] == [2, 3, 1]
     facts.left[2] = 1.0
-    assert [j.id for _, j in runners.last_first(running, 1.0)] == [3, 1, 2]
-    del running[JobId(3)]
-    assert next(iter(runners.last_first(running, 1.0)))[1].id == 1
+    assert [j.id for _, j in runners.last_first(order, facts, 1.0)] == [3, 1, 2]
+    del runners[JobId(3)]
+    assert next(iter(runners.last_first(order, facts, 1.0)))[1].id == 1
+
+
+def test_one_that_moves_back_must_be_renewed() -> None:
+    facts, order = Falling(steady=True), SrtfMin()
+    facts.left = {1: 5.0, 2: 9.0}
+    runners = Runners(job(n, gpus=1) for n in (1, 2))
+    assert [j.id for _, j in runners.last_first(order, facts, 0.0)] == [2, 1]
+    runners[JobId(1)].priority = 10
+    runners.renew(runners[JobId(1)])
+    assert [j.id for _, j in runners.last_first(order, facts, 0.0)] == [1, 2]
+
+
+def test_another_order_makes_all_keys_anew() -> None:
+    facts = Falling(steady=True)
+    facts.left = {1: 5.0, 2: 4.0}
+    runners = Runners([job(1, gpus=1), job(2, gpus=2)])
+    assert [j.id for _, j in runners.last_first(SrtfMin(), facts, 0.0)] == [1, 2]
+    assert [j.id for _, j in runners.last_first(Srsf(), facts, 0.0)] == [2, 1]
 
 
 moves = st.lists(
@@ -54,20 +72,19 @@ def test_kept_keys_and_new_ones_give_the_same(steps: list[tuple[str, int, int]])
     """Whatever happens in between, and however far somebody looks."""
     kept, anew = Falling(steady=True), Falling(steady=False)
     kept.left = anew.left = dict.fromkeys(range(1, 7), 20.0)
-    quick, slow = Runners(SrtfMin(), kept), Runners(SrtfMin(), anew)
-    running: dict[JobId, Job] = {}
+    order, running = SrtfMin(), Runners()
     for what, n, amount in steps:
         number = JobId(n)
         if what == "starts":
-            running.setdefault(number, job(n, gpus=1))
+            running[number] = job(n, gpus=1)
         elif what == "ends":
             running.pop(number, None)
         elif what == "restarts" and number in running:
-            running[number].attempt += 1
             kept.left[n] = float(amount)
+            running[number] = running[number]
         elif what == "falls" and number in running:
             kept.left[n] = max(0.0, kept.left[n] - amount)
         else:
             count = amount % 4
-            some = [pair for pair, _ in zip(quick.last_first(running, 0.0), range(count), strict=False)]
-            assert some == [pair for pair, _ in zip(slow.last_first(running, 0.0), range(count), strict=False)]
+            some = [pair for pair, _ in zip(running.last_first(order, kept, 0.0), range(count), strict=False)]
+            assert some == [pair for pair, _ in zip(running.last_first(order, anew, 0.0), range(count), strict=False)]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from schedulearn.control.decide import decide
 from schedulearn.control.ledger import Ledger
 from schedulearn.control.queue import Queue
+from schedulearn.control.runners import Runners
 from schedulearn.domain.errors import InvalidSpec
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job, Spot
@@ -75,7 +76,7 @@ def allocate(preset: str, slots: int, *jobs: J, params: dict[str, Any] | None = 
     ledger = Ledger([Node(NodeName("n"), capacity=Resources(gpus=slots), cpus_per_gpu=0.0)])
     known = dict(enumerate(jobs, 1))
     queue = Queue(policy.order, KnownFacts(known))
-    holders: dict[str, dict[JobId, Job]] = {GPUS: {}, CPUS: {}}
+    holders = {GPUS: Runners(), CPUS: Runners()}
     for number, j in known.items():
         job = make_job(number, j)
         if j.has:

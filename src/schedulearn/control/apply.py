@@ -109,13 +109,29 @@ def _worker_started(state: State, event: ev.WorkerStarted) -> None:
     if found is None or found[2].started_at is not None:
         return  # of an earlier attempt, or told before: executors may repeat themselves
     job, attempt, worker = found
-    worker.started_at = event.at
     state.changes.attempts[attempt.id] = attempt
-    if state.keeps_history:
-        cause = f"worker {worker.id} runs on {worker.node}"
-        state.record(event.at, "worker_started", cause, job, node=worker.node)
+    _note_start(state, job, worker, event.at)
     if job.state is JobState.STARTING and attempt.all_started:
         _now_running(state, job, attempt, event.at)
+
+
+def _attempt_started(state: State, event: ev.AttemptStarted) -> None:
+    job, attempt = state.jobs.get(event.attempt.job), state.attempts.get(event.attempt.job)
+    if job is None or attempt is None or attempt.id != event.attempt:
+        return
+    state.changes.attempts[attempt.id] = attempt
+    for worker in attempt.workers:
+        if worker.started_at is None:
+            _note_start(state, job, worker, event.at)
+    if job.state is JobState.STARTING:
+        _now_running(state, job, attempt, event.at)
+
+
+def _note_start(state: State, job: Job, worker: Worker, now: float) -> None:
+    worker.started_at = now
+    if state.keeps_history:
+        cause = f"worker {worker.id} runs on {worker.node}"
+        state.record(now, "worker_started", cause, job, node=worker.node)
 
 
 def _now_running(state: State, job: Job, attempt: Attempt, now: float) -> None:
@@ -140,31 +156,35 @@ def _worker_exited(state: State, event: ev.WorkerExited) -> None:
     if found is None or found[2].ended_at is not None:
         return
     job, attempt, worker = found
-    worker.ended_at, worker.outcome = event.at, event.outcome
     state.changes.attempts[attempt.id] = attempt
-    if state.leases.pop(worker.id, None):
-        state.changes.leases_ended.append(worker.id)
-    if state.keeps_history:
-        _record_exit(state, job, worker, event)
+    _note_exit(state, job, worker, event.outcome, event.at)
     if attempt.all_ended:
         _attempt_over(state, job, attempt, event.at)
     elif not event.outcome.ok and job.stop is None:
         stop_attempt(state, job, StopReason.FAILURE, event.at, f"worker {worker.id} {event.outcome.words()}")
 
 
-def _record_exit(state: State, job: Job, worker: Worker, event: ev.WorkerExited) -> None:
-    state.record(
-        event.at,
-        "worker_exited",
-        f"worker {worker.id} {event.outcome.words()}",
-        job,
-        node=worker.node,
-        data={
-            "exit_code": event.outcome.exit_code,
-            "signal": event.outcome.signal,
-            "ending": str(event.outcome.ending),
-        },
-    )
+def _attempt_exited(state: State, event: ev.AttemptExited) -> None:
+    job, attempt = state.jobs.get(event.attempt.job), state.attempts.get(event.attempt.job)
+    if job is None or attempt is None or attempt.id != event.attempt:
+        return
+    state.changes.attempts[attempt.id] = attempt
+    for worker in attempt.running:
+        _note_exit(state, job, worker, event.outcome, event.at)
+    _attempt_over(state, job, attempt, event.at)
+
+
+def _note_exit(state: State, job: Job, worker: Worker, outcome: Outcome, now: float) -> None:
+    worker.ended_at, worker.outcome = now, outcome
+    if state.leases.pop(worker.id, None):
+        state.changes.leases_ended.append(worker.id)
+    if state.keeps_history:
+        data: dict[str, object] = {
+            "exit_code": outcome.exit_code,
+            "signal": outcome.signal,
+            "ending": str(outcome.ending),
+        }
+        state.record(now, "worker_exited", f"worker {worker.id} {outcome.words()}", job, node=worker.node, data=data)
 
 
 def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
@@ -187,7 +207,10 @@ def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
         state.move(job, Trigger.REQUEUE, now, job.reason)
         state.pending[job.id] = None
     else:
+        settled = not state.stale
         _requeue(state, job, now, job.reason)
+        if settled and job.id in state.last_stopped:
+            state.stale = False  # the decision that took its place away knew that it would wait from then on
 
 
 def _was_in_time(job: Job, reason: StopReason | None) -> bool:
@@ -199,6 +222,8 @@ def _was_in_time(job: Job, reason: StopReason | None) -> bool:
 
 def _decisive(attempt: Attempt) -> Outcome:
     """The outcome that speaks for the attempt: the first bad one, else that of worker 0."""
+    if len(attempt.workers) == 1 and attempt.workers[0].outcome:
+        return attempt.workers[0].outcome
     outcomes = [w.outcome for w in sorted(attempt.workers, key=lambda w: (w.ended_at or 0.0, w.id)) if w.outcome]
     return next((o for o in outcomes if not o.ok), outcomes[0])
 
@@ -351,6 +376,7 @@ def _update_asked(state: State, event: ev.UpdateAsked) -> None:
     state.record(event.at, "updated", f"{_fields_in_words(event.fields)} set by {event.by}", job, data={**event.fields})
     if job.id in state.queue:
         state.queue.add(job, event.at)
+    state.holders[job.shape.pool].renew(job)
     state.stale = True
     if job.state is JobState.RUNNING:
         _watch_time_limit(state, job, event.at)
@@ -397,6 +423,7 @@ def _tick(state: State, event: ev.Tick) -> None:
 
 def _mark_changed(state: State, job: Job, now: float) -> None:
     state.touch(job)
+    state.holders[job.shape.pool].renew(job)
     state.watch_mark(job, now)
     if job.id in state.queue:
         state.queue.add(job, now)
@@ -450,6 +477,8 @@ _HANDLERS: dict[type[ev.Event], Callable[[State, Any], None]] = {
     ev.Submitted: _submitted,
     ev.WorkerStarted: _worker_started,
     ev.WorkerExited: _worker_exited,
+    ev.AttemptStarted: _attempt_started,
+    ev.AttemptExited: _attempt_exited,
     ev.CheckpointSeen: _checkpoint_seen,
     ev.CancelAsked: _cancel_asked,
     ev.DeleteAsked: _delete_asked,

@@ -1,10 +1,14 @@
 """One pool's slots and who is after them: what an allocate stage works on, and what follows from what it gave."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
 
 from schedulearn.control.ledger import Ledger, NodeLedger
 from schedulearn.control.queue import Queue, QueueWalk
+from schedulearn.control.runners import Runners, rank
 from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job, Spot
@@ -12,6 +16,7 @@ from schedulearn.domain.shape import Shape
 from schedulearn.policies.stages import DoesNotFit, HeldBehind, Key, Memory, NoPlace, Policy, Refusal
 
 _FORGIVEN = 1e-9
+_NOBODY = Runners()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +43,17 @@ class Undo:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._log: list[tuple[bool, Shape, Spot]] = []
+        self._log: list[tuple[bool, Shape, Sequence[Spot]]] = []
         self._closed: list[NodeLedger] = []
 
-    def take(self, shape: Shape, spot: Spot) -> None:
-        self._ledger.take(shape, spot)
-        self._log.append((True, shape, spot))
+    def take(self, shape: Shape, spots: Sequence[Spot]) -> None:
+        self._ledger.take_all(shape, spots)
+        self._log.append((True, shape, spots))
 
-    def give_back(self, shape: Shape, spots: Iterable[Spot]) -> None:
-        for spot in spots:
-            self._ledger.give_back(shape, spot)
-            self._log.append((False, shape, spot))
+    def give_back(self, shape: Shape, spots: Sequence[Spot]) -> None:
+        if spots:
+            self._ledger.give_back_all(shape, spots)
+            self._log.append((False, shape, spots))
 
     def close(self, node: NodeLedger) -> None:
         self._ledger.set_closed(node, True)
@@ -62,8 +67,8 @@ class Undo:
         while len(self._closed) > closed:
             self._ledger.set_closed(self._closed.pop(), False)
         while len(self._log) > logged:
-            taken, shape, spot = self._log.pop()
-            (self._ledger.give_back if taken else self._ledger.take)(shape, spot)
+            taken, shape, spots = self._log.pop()
+            (self._ledger.give_back_all if taken else self._ledger.take_all)(shape, spots)
 
     def all(self) -> None:
         self.back_to((0, 0))
@@ -78,7 +83,7 @@ class PoolContest:
         policy: Policy,
         queue: Queue,
         ledger: Ledger,
-        holders: Mapping[JobId, Job],
+        holders: Runners,
         now: float,
         memory: Memory,
         undo: Undo,
@@ -92,10 +97,10 @@ class PoolContest:
         self._walk = QueueWalk(queue, pool)
         self._free = ledger.free_slots(pool)
         if queue.demand[pool] <= self._free + _FORGIVEN and not policy.allocate.elastic:
-            holders = {}  # there is room for everybody: nobody who runs needs to be looked at
+            holders = _NOBODY  # there is room for everybody: nobody who runs needs to be looked at
         self._holders = holders
-        self._held = sum([len(job.spots) * job.shape.slots for job in holders.values()])
-        self._left = self._free + self._held
+        self._left = self._free
+        self._counted = not holders  # is what running jobs hold part of what is left?
         self._given: dict[JobId, int] = {}
         self._changed: dict[JobId, tuple[Job, int]] = {}  # those that get another number of workers, in order
         self._spots: dict[JobId, tuple[Spot, ...]] = {}  # of waiting jobs that were placed at once
@@ -107,6 +112,7 @@ class PoolContest:
 
     @property
     def left(self) -> float:
+        self._count_running()
         return self._left - self._withheld
 
     @property
@@ -128,7 +134,7 @@ class PoolContest:
         return self._holders
 
     def last_first(self) -> Iterator[tuple[Key, Job]]:
-        return self._queue.runners.last_first(self._holders, self.now)
+        return self._holders.last_first(self._policy.order, self.facts, self.now)
 
     @property
     def room_is_enough(self) -> bool:
@@ -148,7 +154,7 @@ class PoolContest:
     def rank(self, job: Job) -> Key:
         if not job.spots:
             return self._queue.key(job)
-        return (-job.priority, *self._policy.order.key(job, self.now, self.facts), job.id)
+        return rank(job, self._policy.order, self.facts, self.now)
 
     def queue_of(self, job: Job) -> int:
         return self._policy.order.queue_of(job)
@@ -160,13 +166,45 @@ class PoolContest:
                 yield job
 
     def in_order(self) -> Iterator[Job]:
+        self._count_running()
         if self._policy.order.preemptive:
-            yield from self._merged()
+            yield from self._merged(self._sorted_holders())
         else:
             yield from self.running()
             yield from self.waiting()
 
+    def contenders(self) -> Iterator[Job]:
+        if not self._holders:
+            yield from self.waiting()
+            return
+        behind = _Behind(self.last_first())
+        self._losing, self._counted = {}, True
+        try:
+            yield from self._contend(behind)
+        finally:
+            behind.close()
+
+    def _contend(self, behind: "_Behind") -> Iterator[Job]:
+        """As long as nobody takes what a running job has, only those who wait need to be looked at."""
+        while (entry := self._walk.next_entry) is not None:
+            job, spare = entry[2], self._left
+            missing = job.shape.workers.want * job.shape.slots - spare
+            if missing > _FORGIVEN and behind.reaches(entry[0], missing - _FORGIVEN):
+                yield from self._contend_with(behind.all_after(entry[0]))
+                return
+            self._walk.next_job()
+            yield job
+
+    def _contend_with(self, running: list[tuple[Key, Job]]) -> Iterator[Job]:
+        """From here on somebody may lose what it has: those who come after the first who takes it."""
+        assert self._losing is not None
+        for _, job in running:
+            self._losing[job.id] = job
+            self._left += len(job.spots) * job.shape.slots
+        yield from self._merged(running)
+
     def give(self, job: Job, workers: int) -> bool:
+        self._count_running()
         more = (workers - self._given_so_far(job)) * job.shape.slots
         spots = job.spots
         if more > (self._left if spots else self._left - self._withheld) + _FORGIVEN:
@@ -182,15 +220,37 @@ class PoolContest:
                 if job.shape in self._limits:
                     self._limits[job.shape] -= 1
             self._changed[job.id] = (job, workers)
-        elif workers != len(spots):
-            self._changed[job.id] = (job, workers)
         else:
-            self._changed.pop(job.id, None)
+            if workers != len(spots):
+                self._changed[job.id] = (job, workers)
+            else:
+                self._changed.pop(job.id, None)
+            if self._losing:
+                self._losing.pop(job.id, None)
         self._left -= more
         self._given[job.id] = workers
         return True
 
+    def give_all(self, sizes: Iterable[tuple[Job, int]]) -> None:
+        if not self._holders:  # each has a place already
+            for job, workers in sizes:
+                self.give(job, workers)
+            return
+        self._count_running()
+        left, given, changed = self._left, self._given, self._changed
+        for job, workers in sizes:
+            left -= (workers - given.get(job.id, 0)) * job.shape.slots
+            given[job.id] = workers
+            if workers != len(job.spots):
+                changed[job.id] = (job, workers)
+            else:
+                changed.pop(job.id, None)
+        if left < -_FORGIVEN * len(given):
+            raise BadPlan("the allocate stage gave more than there is")
+        self._left = left
+
     def give_least(self, cost: float, but: Sequence[Job]) -> None:
+        self._count_running()
         self._losing = {job.id: job for job in but}
         self._left -= cost * (len(self._holders) - len(but))
         if self._held > cost * len(self._holders) + _FORGIVEN:  # else all have just that
@@ -242,6 +302,15 @@ class PoolContest:
 
     # --- helpers
 
+    def _count_running(self) -> None:
+        if not self._counted:
+            self._counted = True
+            self._left += self._held
+
+    @cached_property
+    def _held(self) -> float:
+        return sum([len(job.spots) * job.shape.slots for job in self._holders.values()])
+
     def _given_so_far(self, job: Job) -> int:
         workers = self._given.get(job.id)
         if workers is None:
@@ -249,20 +318,17 @@ class PoolContest:
             return job.shape.workers.min if has_least else 0
         return workers
 
-    def _merged(self) -> Iterator[Job]:
-        holders = self._sorted_holders()
+    def _merged(self, running: Iterable[tuple[Key, Job]]) -> Iterator[Job]:
         walk = self._walk
-        for key, job in holders:
+        for key, job in running:
             while walk.next_entry is not None and walk.next_entry[0] < key:
                 yield walk.next_job()
             yield job
         yield from self.waiting()
 
-    def _sorted_holders(self) -> list[tuple[tuple[object, ...], Job]]:
+    def _sorted_holders(self) -> list[tuple[Key, Job]]:
         order, now, facts = self._policy.order, self.now, self.facts
-        keyed = [((-job.priority, *order.key(job, now, facts), job.id), job) for job in self._holders.values()]
-        keyed.sort(key=_first)
-        return keyed
+        return sorted([(rank(job, order, facts, now), job) for job in self._holders.values()])  # ranks never tie
 
     def _place_now(self, job: Job, workers: int) -> bool:
         """Nobody leaves in this contest: what is free now is all there is, so it can be placed at once."""
@@ -276,8 +342,38 @@ class PoolContest:
         return True
 
 
-def _first(pair: tuple[tuple[object, ...], Job]) -> tuple[object, ...]:
-    return pair[0]
+class _Behind:
+    """Running jobs from the back of the order, looked at only as far as it matters."""
+
+    def __init__(self, last_first: Iterator[tuple[Key, Job]]) -> None:
+        self._coming = last_first
+        self._seen: list[tuple[Key, Job]] = []
+        self._slots: list[float] = []  # of each of them and all that come after it
+        self._at_end = False
+
+    def reaches(self, key: Key, slots: float) -> bool:
+        """Do those who come after this key have so many slots together?"""
+        while not self._at_end and (not self._seen or (self._seen[-1][0] > key and self._slots[-1] < slots)):
+            self._look_further()
+        enough = bisect_left(self._slots, slots)
+        return enough < len(self._seen) and self._seen[enough][0] > key
+
+    def all_after(self, key: Key) -> list[tuple[Key, Job]]:
+        """Those who come after this key, in order."""
+        while not self._at_end and (not self._seen or self._seen[-1][0] > key):
+            self._look_further()
+        return [pair for pair in reversed(self._seen) if pair[0] > key]
+
+    def close(self) -> None:
+        self._at_end, self._coming = True, iter(())
+
+    def _look_further(self) -> None:
+        pair = next(self._coming, None)
+        if pair is None:
+            self._at_end = True
+            return
+        self._seen.append(pair)
+        self._slots.append((self._slots[-1] if self._slots else 0.0) + len(pair[1].spots) * pair[1].shape.slots)
 
 
 def place_workers(
@@ -285,36 +381,44 @@ def place_workers(
 ) -> tuple[Spot, ...] | None:
     """Spots for so many workers in all, those it has among them where it has any; taken from the ledger."""
     kept = _keep(job.spots, workers)
-    dropped = list(job.spots)
-    for spot in kept:
-        dropped.remove(spot)
-    undo.give_back(job.shape, dropped)
+    if len(kept) < len(job.spots):
+        dropped = list(job.spots)
+        for spot in kept:
+            dropped.remove(spot)
+        undo.give_back(job.shape, dropped)
     missing = workers - len(kept)
     if not missing:
         return tuple(kept)
     new: list[Spot] = []
     for node in dict.fromkeys(spot.node for spot in kept):  # grow where it already is
         held = ledger.node(node)
-        room = held.room_for(job.shape) if held else 0
-        new += [_take_on(node, job.shape, ledger, undo) for _ in range(min(missing - len(new), room))]
+        if room := min(missing - len(new), held.room_for(job.shape) if held else 0):
+            new += _take_on(node, room, job.shape, ledger, undo)
     if len(new) < missing:
         names = policy.place.place(job.shape, missing - len(new), ledger, memory)
         if names is None:
             return None
-        new += [_take_on(name, job.shape, ledger, undo) for name in names]
+        for name, equal in groupby(names):
+            new += _take_on(name, len(list(equal)), job.shape, ledger, undo)
     return (*kept, *new)
 
 
-def _take_on(node: NodeName, shape: Shape, ledger: Ledger, undo: Undo) -> Spot:
-    """One worker more on this node; BadPlan if the place stage chose one that is not there or has no room."""
+def _take_on(node: NodeName, workers: int, shape: Shape, ledger: Ledger, undo: Undo) -> Sequence[Spot]:
+    """More workers on this node; BadPlan if the place stage chose one that is not there or has no room."""
     held = ledger.node(node)
     if held is None:
         raise BadPlan(f"the place stage chose a node that does not exist: {node}")
-    spot = Spot(node, held.pick_devices(shape))
-    if held.closed or not held.fits(shape.per_worker, spot.devices):
+    if held.room_for(shape) < workers:
         raise BadPlan(f"the place stage chose {node}, which has no room")
-    undo.take(shape, spot)
-    return spot
+    if not shape.gpus or not held.node.devices:
+        spots: Sequence[Spot] = (held.spot,) * workers
+        undo.take(shape, spots)
+        return spots
+    spots = []
+    for _ in range(workers):  # each takes its devices before the next one looks for some
+        spots.append(Spot(node, held.pick_devices(shape)))
+        undo.take(shape, spots[-1:])
+    return spots
 
 
 def _keep(spots: tuple[Spot, ...], workers: int) -> list[Spot]:

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 
 from schedulearn.control.contest import Decision, Grant, PoolContest, Undo, place_workers
 from schedulearn.control.ledger import Ledger
+from schedulearn.control.plenty import start_everybody
 from schedulearn.control.queue import Queue
+from schedulearn.control.runners import Runners
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.resources import CPUS, GPUS
@@ -13,7 +15,8 @@ from schedulearn.domain.shape import Shape
 from schedulearn.policies.stages import Memory, NoPlace, Policy
 
 POOLS = (GPUS, CPUS)
-Holders = Mapping[str, Mapping[JobId, Job]]  # by pool: jobs with workers that a policy may take away or change
+Holders = Mapping[str, Runners]  # by pool: jobs with workers that a policy may take away or change
+_NOBODY = Runners()
 
 
 def decide(policy: Policy, queue: Queue, ledger: Ledger, holders: Holders, now: float, memory: Memory) -> Decision:
@@ -23,8 +26,10 @@ def decide(policy: Policy, queue: Queue, ledger: Ledger, holders: Holders, now: 
     undo = Undo(ledger)
     try:
         for pool in POOLS:
-            contestants = holders[pool] if policy.order.preemptive or policy.allocate.elastic else {}
-            if queue.shapes(pool) or (contestants and policy.allocate.elastic):
+            contestants = holders[pool] if policy.order.preemptive or policy.allocate.elastic else _NOBODY
+            if not (queue.count(pool) or (contestants and policy.allocate.elastic)):
+                continue
+            if not start_everybody(pool, policy, queue, ledger, contestants, undo, decision):
                 _decide_pool(pool, policy, queue, ledger, contestants, now, undo, decision)
     finally:
         undo.all()
@@ -36,7 +41,7 @@ def _decide_pool(
     policy: Policy,
     queue: Queue,
     ledger: Ledger,
-    contestants: Mapping[JobId, Job],
+    contestants: Runners,
     now: float,
     undo: Undo,
     decision: Decision,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from schedulearn.control.decide import POOLS, decide
 from schedulearn.control.ledger import Ledger
 from schedulearn.control.queue import Queue
+from schedulearn.control.runners import Runners
 from schedulearn.control.state import State
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job, Spot
@@ -35,7 +36,7 @@ def forecast_start(state: State, policy: Policy, job: Job, now: float, remaining
         if other.spots:
             runs(now, other, other.spots)
     queue = Queue(policy.order, state.facts, list(state.queue), now)
-    nobody: dict[str, dict[JobId, Job]] = {pool: {} for pool in POOLS}
+    nobody = {pool: Runners() for pool in POOLS}
     time, doubt = now, 0.0
     for _ in range(_MOST_STEPS):
         decision = decide(policy, queue, ledger, nobody, time, state.memory)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.ids import DeviceId, NodeName
-from schedulearn.domain.job import Spot
+from schedulearn.domain.job import Spot, grouped
 from schedulearn.domain.node import Device, Node, NodeState
 from schedulearn.domain.resources import CPUS, GPUS, Resources
 from schedulearn.domain.shape import Shape
@@ -20,11 +20,12 @@ _FORGIVEN = 1e-9  # sums of fractions never add up exactly
 class NodeLedger:
     """What one node has and what of it is free."""
 
-    __slots__ = ("_free", "_free_devices", "_usable", "closed", "index", "node")
+    __slots__ = ("_free", "_free_devices", "_usable", "closed", "index", "node", "spot")
 
     def __init__(self, node: Node, index: int = 0) -> None:
         self.node = node
         self.index = index  # its place among all nodes
+        self.spot = Spot(node.name)  # where a worker is that has no devices with ids; always this very one
         self.closed = False  # kept free for somebody, in this decision
         self._free_devices = {d.id: d for d in node.devices if not d.outside_use}
         self._usable = node.usable
@@ -98,13 +99,15 @@ class NodeLedger:
         self._free[GPUS] = before + by
         return int(before)
 
-    def fits(self, amounts: Resources, devices: Sequence[DeviceId]) -> bool:
-        if devices and not all(d in self._free_devices for d in devices):
+    def fits(self, amounts: Resources, devices: Sequence[DeviceId], count: int = 1) -> bool:
+        """So many workers with this each; where devices have ids no two of them are alike."""
+        if devices and (count > 1 or not all(d in self._free_devices for d in devices)):
             return False
         free = self._free
-        if len(amounts) == 1 and GPUS in amounts:
-            return amounts[GPUS] <= free.get(GPUS, 0.0)
-        return all(amount <= free.get(name, 0.0) + _FORGIVEN * max(1.0, amount) for name, amount in amounts.items())
+        for name, amount in amounts.items():
+            if amount * count > free.get(name, 0.0) + _FORGIVEN * max(1.0, amount):
+                return False
+        return True
 
     def _kept(self) -> float:
         # Otherwise jobs that ask for no GPU would strand the free GPUs without a core to feed them.
@@ -176,6 +179,30 @@ class Ledger:
         node.take(shape.per_worker, spot.devices)
         self._in(node)
 
+    def take_all(self, shape: Shape, spots: Sequence[Spot]) -> None:
+        if shape.plain:
+            for spot, count in grouped(spots):
+                node = self._nodes[spot.node]
+                if node.node.devices:
+                    self.take(shape, spot)
+                else:
+                    self._move(node, -shape.gpus * count)
+        else:
+            for spot in spots:
+                self.take(shape, spot)
+
+    def give_back_all(self, shape: Shape, spots: Sequence[Spot]) -> None:
+        if shape.plain:
+            for spot, count in grouped(spots):
+                node = self._nodes.get(spot.node)
+                if node and node.node.devices:
+                    self.give_back(shape, spot)
+                elif node:
+                    self._move(node, shape.gpus * count)
+        else:
+            for spot in spots:
+                self.give_back(shape, spot)
+
     def give_back(self, shape: Shape, spot: Spot) -> None:
         node = self._nodes.get(spot.node)
         if node and shape.plain and not node.node.devices:
@@ -188,14 +215,14 @@ class Ledger:
     def take_checked(self, shape: Shape, spots: Sequence[Spot]) -> None:
         """Take all of them; BadPlan, with nothing changed, if one is not free."""
         taken: list[Spot] = []
-        for spot in spots:
+        for spot, count in grouped(spots):
             node = self._nodes.get(spot.node)
-            if node is None or not node.fits(shape.per_worker, spot.devices):
-                for other in taken:
-                    self.give_back(shape, other)
+            if node is None or not node.fits(shape.per_worker, spot.devices, count):
+                self.give_back_all(shape, taken)
                 raise BadPlan(f"{'no node' if node is None else 'no room on'} {spot.node}")
-            self.take(shape, spot)
-            taken.append(spot)
+            equal = (spot,) * count
+            self.take_all(shape, equal)
+            taken += equal
 
     def set_closed(self, node: NodeLedger, closed: bool) -> None:
         self._out(node)

@@ -4,7 +4,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from schedulearn.control.runners import Runners
+from schedulearn.control.runners import rank
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.shape import Shape
@@ -18,7 +18,6 @@ class Queue:
 
     def __init__(self, order: Order, facts: Facts, jobs: Iterable[Job] = (), now: float = 0.0) -> None:
         self.order, self.facts = order, facts
-        self.runners = Runners(order, facts)
         self.demand: dict[str, float] = defaultdict(float)  # slots of each pool that all of them want together
         self._counts: dict[str, int] = defaultdict(int)  # by pool
         self._entries: dict[JobId, Entry] = {}
@@ -47,7 +46,7 @@ class Queue:
             self.demand[shape.pool] += shape.workers.want * shape.slots
             self._counts[shape.pool] += 1
         self._added += 1
-        entry = ((-job.priority, *self.order.key(job, now, self.facts), job.id), self._added, job)
+        entry = (rank(job, self.order, self.facts, now), self._added, job)
         self._entries[job.id] = entry
         heaps = self._heaps[shape.pool]
         if shape in heaps:
@@ -62,6 +61,8 @@ class Queue:
             shape = entry[2].shape
             self.demand[shape.pool] -= shape.workers.want * shape.slots
             self._counts[shape.pool] -= 1
+            if not self._entries:
+                self._heaps.clear()
 
     def is_head(self, job: Job) -> bool:
         entry = self.head(job.shape)
@@ -102,6 +103,10 @@ class Queue:
                     heapq.heappush(nearest, (heap[below], below, heap))
             if self._entries.get(entry[2].id) is entry:
                 yield entry[2]
+
+    def all_in_order(self, pool: str) -> list[Job]:
+        """The same at once, for when they are few."""
+        return [job for _, _, job in sorted(self._entries.values()) if job.shape.pool == pool]
 
     def pop(self, shape: Shape) -> None:
         """Take the head out of its heap, for the time of a walk."""

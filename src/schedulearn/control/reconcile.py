@@ -1,5 +1,7 @@
 """From a decision to promises, attempts, leases and commands: stop and shrink first, start when the place is free."""
 
+import math
+
 from schedulearn.control.apply import hold, stop_attempt
 from schedulearn.control.contest import Decision
 from schedulearn.control.hysteresis import drop_what_does_not_pay
@@ -125,24 +127,31 @@ def start_ready(state: State, now: float) -> None:
 def _free_now(state: State, job: Job) -> bool:
     """Whether no worker, not even one that is being stopped, holds any of what the job was promised."""
     mine = {spot.node for spot in job.spots}
-    leaving = [w for number in state.leaving for w in state.attempts[number].running if w.node in mine]
+    leaving = [(state.jobs[i], w) for i in state.leaving for w in state.attempts[i].running if w.node in mine]
     if not leaving:
         return True
-    if {device for spot in job.spots for device in spot.devices} & {d for worker in leaving for d in worker.devices}:
+    if {d for spot in job.spots for d in spot.devices} & {d for _, worker in leaving for d in worker.devices}:
         return False
-    held: dict[tuple[NodeName, str], float] = {}
-    for spot in job.spots:
-        _add(held, spot.node, job.shape.per_worker)
-    for lease in state.leases.values():
-        if lease.node in mine:
-            _add(held, lease.node, lease.amounts)
-    usable = {name: node.node.usable for name in mine if (node := state.ledger.node(name))}
-    return all(name in usable and amount <= usable[name][what] + 1e-6 for (name, what), amount in held.items())
+    # The ledger counts what is promised. Those who leave hold something beyond that; those who have yet to start, or
+    # to start again elsewhere, hold nothing of what they were promised.
+    short: dict[tuple[NodeName, str], float] = {}
+    for other, worker in leaving:
+        _add(short, worker.node, other.shape.per_worker, 1)
+    for other in [state.jobs[i] for i in (*state.pending, *state.leaving) if i != job.id]:
+        for spot in other.spots:
+            if spot.node in mine:
+                _add(short, spot.node, other.shape.per_worker, -1)
+    return all(amount <= _free_on(state, node, what) + 1e-6 for (node, what), amount in short.items())
 
 
-def _add(held: dict[tuple[NodeName, str], float], node: NodeName, amounts: Resources) -> None:
+def _add(held: dict[tuple[NodeName, str], float], node: NodeName, amounts: Resources, times: int) -> None:
     for what, amount in amounts.items():
-        held[node, what] = held.get((node, what), 0.0) + amount
+        held[node, what] = held.get((node, what), 0.0) + times * amount
+
+
+def _free_on(state: State, node: NodeName, resource: str) -> float:
+    ledger = state.ledger.node(node)
+    return ledger.amounts(resource)[1] if ledger else -math.inf
 
 
 def _start(state: State, job: Job, now: float) -> None:

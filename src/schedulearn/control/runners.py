@@ -1,43 +1,74 @@
-"""Who of the running jobs would be the first to go."""
+"""The running jobs whose promise a policy may change, and who of them would be the first to go."""
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
-from schedulearn.policies.stages import Facts, Key, Order
+from schedulearn.policies.stages import AtEase, Facts, Key, Order
 
 
-class Runners:
-    """Running jobs from the back of the order, without looking at those further to the front.
+class Runners(dict[JobId, Job]):
+    """Running jobs by number, and from the back of the order without a look at those further to the front.
 
     Where a running job only moves forward in the order, an earlier key says how far back it can be at most. So a heap
     of such keys, renewed only where they matter, gives the last ones. Under other orders all keys are made anew.
     """
 
-    def __init__(self, order: Order, facts: Facts) -> None:
-        self._order, self._facts = order, facts
-        self._attempts: dict[JobId, int] = {}  # the attempt in which the key of a job was made
-        self._heap: list[tuple[Key, int, Job]] = []  # (key with its signs turned, attempt, job)
+    def __init__(self, jobs: Iterable[Job] = ()) -> None:
+        super().__init__()
+        self._renewed: dict[JobId, Job] = {}  # those who may have moved back since their key was made
+        self._below: dict[JobId, Job] = {}  # those who may have fewer workers than they would be given at ease
+        self._heap: list[tuple[Key, int, Job]] = []  # (key with its signs turned, serial of this entry, job)
+        self._newest: dict[JobId, int] = {}  # the serial of each job's newest entry
+        self._serial = 0
+        self._keyed_by: tuple[Order, Facts] | None = None
+        for job in jobs:
+            self[job.id] = job
 
-    def last_first(self, running: Mapping[JobId, Job], now: float) -> Iterator[tuple[Key, Job]]:
-        if not (self._order.running_moves_forward and self._facts.steady):
-            yield from sorted(((self._key(job, now), job) for job in running.values()), reverse=True)
-            return
-        self._tidy(running)
-        # Work that was lost moves a job back. That takes a stop, and ends in another attempt.
-        known = self._attempts
-        for job in [job for number, job in running.items() if known.get(number) != job.attempt]:
-            self._push(job, self._key(job, now))
-        seen: list[tuple[Key, Job]] = []
+    def __setitem__(self, number: JobId, job: Job) -> None:
+        super().__setitem__(number, job)
+        self._renewed[number] = job
+        self._below[number] = job
+
+    def pop(self, number: JobId, *default: Any) -> Any:
+        self._below.pop(number, None)
+        self._renewed.pop(number, None)
+        return super().pop(number, *default)
+
+    def renew(self, job: Job) -> None:
+        """It may have moved back in the order: its mark or its priority has changed."""
+        if job.id in self:
+            self._renewed[job.id] = job
+
+    def all_have(self, enough: AtEase, facts: Facts) -> bool:
+        """Does each of them have so many workers?"""
+        for number, job in list(self._below.items()):
+            if number in self and len(job.spots) < enough(job, facts):
+                return False
+            del self._below[number]
+        return True
+
+    def last_first(self, order: Order, facts: Facts, now: float) -> Iterator[tuple[Key, Job]]:
+        """With their ranks, from the back of the order."""
+        if order.running_moves_forward and facts.steady:
+            return self._from_heap(order, facts, now)
+        return iter(sorted([(rank(job, order, facts, now), job) for job in self.values()], reverse=True))
+
+    def _from_heap(self, order: Order, facts: Facts, now: float) -> Iterator[tuple[Key, Job]]:
+        self._catch_up(order, facts, now)
+        heap, seen = self._heap, []
         try:
-            while self._heap:
-                _, attempt, job = heapq.heappop(self._heap)
-                if job.id not in running or known.get(job.id) != attempt:
-                    self._forget(job, attempt)
+            while heap:
+                _, serial, job = heapq.heappop(heap)
+                if self._newest.get(job.id) != serial:
                     continue
-                key = self._key(job, now)
-                if self._heap and _turned(key) > self._heap[0][0]:
+                if job.id not in self:
+                    del self._newest[job.id]
+                    continue
+                key = rank(job, order, facts, now)
+                if heap and _turned(key) > heap[0][0]:
                     self._push(job, key)
                     continue
                 seen.append((key, job))
@@ -46,22 +77,27 @@ class Runners:
             for key, job in seen:
                 self._push(job, key)
 
-    def _key(self, job: Job, now: float) -> Key:
-        return (-job.priority, *self._order.key(job, now, self._facts), job.id)
+    def _catch_up(self, order: Order, facts: Facts, now: float) -> None:
+        # Entries of jobs that have left are dropped when they come to the top; here if they become too many.
+        if self._keyed_by != (order, facts) or len(self._heap) > 1000 + 4 * len(self):
+            self._keyed_by = (order, facts)
+            self._heap.clear()
+            self._newest.clear()
+            self._renewed = dict(self)
+        for job in self._renewed.values():
+            if job.id in self:
+                self._push(job, rank(job, order, facts, now))
+        self._renewed.clear()
 
     def _push(self, job: Job, key: Key) -> None:
-        self._attempts[job.id] = job.attempt
-        heapq.heappush(self._heap, (_turned(key), job.attempt, job))
+        self._serial += 1
+        self._newest[job.id] = self._serial
+        heapq.heappush(self._heap, (_turned(key), self._serial, job))
 
-    def _tidy(self, running: Mapping[JobId, Job]) -> None:
-        """Entries of jobs that have left are dropped when they come to the top; here if they become too many."""
-        if len(self._heap) > 1000 + 4 * len(running):
-            self._heap.clear()
-            self._attempts.clear()
 
-    def _forget(self, job: Job, attempt: int) -> None:
-        if self._attempts.get(job.id) == attempt:
-            del self._attempts[job.id]
+def rank(job: Job, order: Order, facts: Facts, now: float) -> Key:
+    """Priority comes before an order's own key, the serial number of submission after it."""
+    return (-job.priority, *order.key(job, now, facts), job.id)
 
 
 def _turned(key: Key) -> Key:

@@ -2,12 +2,13 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from schedulearn.control.contest import Decision
 from schedulearn.control.ledger import Ledger
 from schedulearn.control.queue import Queue
+from schedulearn.control.runners import Runners
 from schedulearn.domain.commands import Command
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease, Spot
@@ -53,7 +54,7 @@ class State:
         self.attempts: dict[JobId, Attempt] = {}  # the present one of each job that has one
         self.leases: dict[WorkerId, Lease] = {}  # what workers really hold
         self.ledger = Ledger(nodes)  # what is promised
-        self.holders: dict[str, dict[JobId, Job]] = {GPUS: {}, CPUS: {}}  # jobs whose promise a policy may change
+        self.holders = {GPUS: Runners(), CPUS: Runners()}  # jobs whose promise a policy may change
         self.pending: dict[JobId, None] = {}  # promised, and waiting for others to leave; in order
         self.leaving: set[JobId] = set()  # being stopped, while their place is already promised to others
         self.queue = Queue(order, facts)
@@ -65,6 +66,7 @@ class State:
         self.stale = True  # whether a decision now might differ from the last one
         self.slots_freed = False  # whether somebody has left since the last decision
         self.decided_at = float("-inf")
+        self.last_stopped: Sequence[JobId] = ()  # those who lost their place in the last decision
         self.wake_at: float | None = None  # when to decide again although nothing happened
         self._refused: dict[Shape, tuple[JobId, Refusal]] = {}
         self.keeps_history = history
@@ -138,6 +140,7 @@ class State:
 
     def decided(self, decision: Decision, now: float) -> None:
         self.decided_at = now
+        self.last_stopped = decision.stops
         self._refused = decision.refusals
         self.memory = decision.memory
         self.wake_at = decision.wake_at
@@ -147,14 +150,12 @@ class State:
 
     def promise(self, job: Job, spots: tuple[Spot, ...], *, fixed: bool = False) -> None:
         """Give the job these spots instead of those it has. They must be free."""
-        for spot in job.spots:
-            self.ledger.give_back(job.shape, spot)
+        self.ledger.give_back_all(job.shape, job.spots)
         before, job.spots = job.spots, ()
         try:
             self.ledger.take_checked(job.shape, spots)
         except Exception:
-            for spot in before:
-                self.ledger.take(job.shape, spot)
+            self.ledger.take_all(job.shape, before)
             job.spots = before
             raise
         job.spots = spots
@@ -164,8 +165,7 @@ class State:
     def take_back(self, job: Job) -> None:
         """The job no longer has anything."""
         if job.spots:
-            for spot in job.spots:
-                self.ledger.give_back(job.shape, spot)
+            self.ledger.give_back_all(job.shape, job.spots)
             job.spots = ()
             self.holders[job.shape.pool].pop(job.id, None)
             self.stale = self.slots_freed = True

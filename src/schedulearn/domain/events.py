@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Job
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Outcome
@@ -29,6 +29,21 @@ class WorkerStarted(Event):
 @dataclass(frozen=True, slots=True)
 class WorkerExited(Event):
     worker: WorkerId
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted(Event):
+    """All its workers at once; for executors that start them together."""
+
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptExited(Event):
+    """All its workers that still ran, at once and alike."""
+
+    attempt: AttemptId
     outcome: Outcome
 
 

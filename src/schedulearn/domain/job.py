@@ -1,6 +1,8 @@
 """What is known of a job, its attempts and their workers. The control loop changes it, the store keeps it."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
@@ -16,6 +18,13 @@ class Spot(NamedTuple):
 
     node: NodeName
     devices: tuple[DeviceId, ...] = ()
+
+
+def grouped(spots: Sequence[Spot]) -> Iterable[tuple[Spot, int]]:
+    """Equal neighbours counted together: most jobs have all their workers in one place."""
+    if spots and spots.count(spots[0]) == len(spots):
+        return ((spots[0], len(spots)),)
+    return [(spot, len(list(equal))) for spot, equal in groupby(spots)]
 
 
 class Accrual(NamedTuple):

@@ -22,6 +22,13 @@ class SpeedUp:
     def __call__(self, workers: int) -> float:
         return self.values[workers] if workers < len(self.values) else self.values[-1]
 
+    def summit(self, least: int, most: int) -> int:
+        """How far one more worker at a time still brings something, from `least` on and up to `most`."""
+        workers = least
+        while workers < most and self(workers + 1) > self(workers):
+            workers += 1
+        return workers
+
     @property
     def most(self) -> int:
         """The largest number of workers that the table knows."""

@@ -1,6 +1,6 @@
 """The stages of a policy, and what they are given. A stage reads no clock, file, socket or random source."""
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -49,7 +49,7 @@ class Order:
     suspends = False  # is such a job suspended where it is, instead of stopped?
     key_changes = KeyChanges.NEVER
     generation = 0  # goes up when the keys of all jobs have changed at once
-    running_moves_forward = False  # does the key of a running job only fall, if the facts are steady?
+    running_moves_forward = False  # does the key of a running job only fall between hooks, if the facts are steady?
     keeps_marks = False  # whether the hooks below need to be called
 
     def key(self, job: Job, now: float, facts: Facts) -> Key:
@@ -143,6 +143,9 @@ class Contest(Protocol):
     def waiting(self) -> Iterator[Job]:
         """The same, without the running ones."""
 
+    def contenders(self) -> Iterator[Job]:
+        """The same, without those running jobs that are sure to keep what they have. For stages that change no size."""
+
     @property
     def room_is_enough(self) -> bool:
         """Has nobody who would fit by the number of slots been found to have no place?"""
@@ -168,6 +171,9 @@ class Contest(Protocol):
     def give(self, job: Job, workers: int) -> bool:
         """Give it so many workers in all; False, with nothing changed, if they do not fit."""
 
+    def give_all(self, sizes: Iterable[tuple[Job, int]]) -> None:
+        """The same for many at once who run or were given something before; BadPlan if they do not fit."""
+
     def give_least(self, cost: float, but: Sequence[Job]) -> None:
         """All running jobs get their min, which takes so many slots each, but these get nothing. Call it first."""
 
@@ -181,8 +187,15 @@ class Contest(Protocol):
         """Keep the nodes where it will soonest fit free of any later grant in this decision."""
 
 
+AtEase = Callable[[Job, Facts], int]
+
+
 class Allocate(Protocol):
-    """How many workers each?"""
+    """How many workers each?
+
+    A stage may also have `at_ease(job, facts) -> int`: how many it gives a job that no other job is in the way of. If
+    there is room for everybody at that, it is not asked at all.
+    """
 
     elastic: bool  # does it change the number of workers of a running job?
 

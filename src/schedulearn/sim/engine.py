@@ -11,7 +11,7 @@ from schedulearn.control.cycle import plan
 from schedulearn.control.state import State
 from schedulearn.domain.commands import StartAttempt, StopWorker
 from schedulearn.domain.errors import BadPlan
-from schedulearn.domain.events import NodeLost, NodeSeen, Submitted, Tick, WorkerExited, WorkerStarted
+from schedulearn.domain.events import AttemptExited, AttemptStarted, NodeLost, NodeSeen, Submitted, Tick
 from schedulearn.domain.ids import AttemptId, JobId, NodeName
 from schedulearn.domain.job import Job
 from schedulearn.domain.node import Node
@@ -171,8 +171,7 @@ class Simulation:
         self.recorder.ended(job, model, now)
         if self._on_end:
             self._on_end(model)
-        for worker in attempt.workers:
-            apply(self.state, WorkerExited(now, worker.id, _DONE))
+        apply(self.state, AttemptExited(now, attempt.id, _DONE))
         del self.models[job.id]
 
     # --- what the control loop wants
@@ -196,8 +195,7 @@ class Simulation:
         return present is not None and present.id == attempt
 
     def _start(self, job: Job, now: float) -> None:
-        for worker in self.state.attempts[job.id].workers:
-            apply(self.state, WorkerStarted(now, worker.id))
+        apply(self.state, AttemptStarted(now, job.attempt_id))
         model = self.models[job.id]
         begins = now + model.restart_cost if job.attempt > 1 else now
         end = model.run(begins, self._rate(model))
@@ -230,8 +228,7 @@ class Simulation:
         self._touched.update(worker.node for worker in attempt.workers)
         self.models[job.id].stop(now, self.options.checkpoint_every)
         self.recorder.stopped(job, attempt, now)
-        for worker in attempt.running:
-            apply(self.state, WorkerExited(now, worker.id, outcome))
+        apply(self.state, AttemptExited(now, attempt.id, outcome))
 
     # --- machines that fail
 

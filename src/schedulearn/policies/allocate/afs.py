@@ -10,7 +10,7 @@ from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.speedup import SpeedUp
-from schedulearn.policies.stages import Contest
+from schedulearn.policies.stages import Contest, Facts
 
 _FORGIVEN = 1e-9  # fractions of a core never add up exactly
 
@@ -36,6 +36,10 @@ class Afs:
         if not self._start_all_at_once(contest):
             _start_in_turn(contest)
         return None
+
+    def at_ease(self, job: Job, facts: Facts) -> int:
+        workers = job.shape.workers
+        return facts.speedup(job).summit(workers.min, workers.max)
 
     def _start_all_at_once(self, contest: Contest) -> bool:
         """The short way where everybody's min takes as many slots and nobody doubles its speed; else False.

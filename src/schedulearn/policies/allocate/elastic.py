@@ -1,7 +1,7 @@
 """Everybody gets the least, then the rest is shared out."""
 
 from schedulearn.domain.job import Job
-from schedulearn.policies.stages import Contest
+from schedulearn.policies.stages import Contest, Facts
 
 
 class Elastic:
@@ -11,14 +11,19 @@ class Elastic:
 
     def allocate(self, contest: Contest) -> float | None:
         given: list[Job] = []
-        for job in contest.in_order():
+        if not contest.preemptive:  # nobody who runs loses its least
+            given = contest.running()
+            contest.give_all([(job, job.shape.workers.min) for job in given])
+        for job in contest.in_order() if contest.preemptive else contest.waiting():
             if contest.give(job, job.shape.workers.min):
                 given.append(job)
             else:
                 contest.refuse(job)
-        for job, workers in share_out(given, contest):
-            contest.give(job, workers)
+        contest.give_all(share_out(given, contest))
         return None
+
+    def at_ease(self, job: Job, facts: Facts) -> int:
+        return job.shape.workers.max
 
 
 def share_out(jobs: list[Job], contest: Contest) -> list[tuple[Job, int]]:

@@ -7,7 +7,7 @@ from itertools import islice
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.speedup import SpeedUp
-from schedulearn.policies.stages import Contest, Key
+from schedulearn.policies.stages import Contest, Facts, Key
 
 _FORGIVEN = 1e-9  # fractions of a core never add up exactly
 
@@ -35,6 +35,10 @@ class ElasticTiresias:
         if many_wait:  # else one more waiting job, even one that gets nothing itself, might start a compaction
             sharing.refuse_rest()
         return None
+
+    def at_ease(self, job: Job, facts: Facts) -> int:
+        workers = job.shape.workers
+        return facts.speedup(job).summit(workers.want, workers.max)
 
 
 class _Sharing:

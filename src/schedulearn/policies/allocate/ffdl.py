@@ -10,7 +10,7 @@ from typing import Any
 from schedulearn.domain.job import Job
 from schedulearn.domain.spec import Workers
 from schedulearn.domain.speedup import SpeedUp
-from schedulearn.policies.stages import Contest
+from schedulearn.policies.stages import Contest, Facts
 
 _FORGIVEN = 1e-9
 _KEPT = 1e6  # worth more than any speed-up: a running job that may not be stopped keeps its min
@@ -39,6 +39,10 @@ class Ffdl:
                 contest.refuse(job)
         return None
 
+    def at_ease(self, job: Job, facts: Facts) -> int:
+        workers = job.shape.workers
+        return _player(facts.speedup(job), workers, 1, must_run=False).most
+
 
 class _Player:
     """Jobs that the sums need not tell apart."""
@@ -52,6 +56,10 @@ class _Player:
         gains = [b - a for a, b in pairwise([before, *self.speeds])]
         # Does each further worker bring less than the one before, or at least no more?
         self.flattens = (must_run or workers.min == 1) and all(b <= a for a, b in pairwise(gains))
+
+    @property
+    def most(self) -> int:
+        return self.least + len(self.speeds) - 1
 
     def gain(self, workers: int) -> float:
         """Of one worker more; 0 where there is none."""

@@ -2,7 +2,8 @@
 
 import math
 
-from schedulearn.policies.stages import Contest
+from schedulearn.domain.job import Job
+from schedulearn.policies.stages import Contest, Facts
 
 
 class Rigid:
@@ -21,7 +22,7 @@ class Rigid:
     def allocate(self, contest: Contest) -> float | None:
         reserved = False
         wake = math.inf
-        for job in contest.in_order():
+        for job in contest.contenders():
             if contest.give(job, len(job.spots) or job.shape.workers.want):
                 continue
             contest.refuse(job)
@@ -34,3 +35,6 @@ class Rigid:
                 contest.reserve(job)
                 reserved = True
         return wake if math.isfinite(wake) else None
+
+    def at_ease(self, job: Job, facts: Facts) -> int:
+        return job.shape.workers.want

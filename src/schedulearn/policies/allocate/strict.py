@@ -1,6 +1,7 @@
 """Head of the line blocks."""
 
-from schedulearn.policies.stages import Contest
+from schedulearn.domain.job import Job
+from schedulearn.policies.stages import Contest, Facts
 
 
 class Strict:
@@ -15,3 +16,6 @@ class Strict:
                 contest.refuse_rest(behind=job)
                 break
         return None
+
+    def at_ease(self, job: Job, facts: Facts) -> int:
+        return job.shape.workers.want

@@ -20,6 +20,8 @@ class Gittins(Las):
     The distribution is that of the GPU-time of completed jobs, or one that is given (`gpu_times`).
     """
 
+    running_moves_forward = False  # the index of a running job may fall as well as rise
+
     def __init__(
         self,
         thresholds: Sequence[float] = (3600.0,),

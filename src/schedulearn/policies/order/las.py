@@ -21,6 +21,7 @@ class Las(Order):
     """
 
     preemptive = True
+    running_moves_forward = True
     keeps_marks = True
 
     def __init__(self, thresholds: Sequence[float] = (3600.0,), promote: float | None = 8.0) -> None:

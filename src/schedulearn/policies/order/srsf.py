@@ -8,6 +8,7 @@ class Srsf(Order):
     """By remaining time × GPUs, so that a wide job counts for as much as it takes."""
 
     preemptive = True
+    running_moves_forward = True
 
     def key(self, job: Job, now: float, facts: Facts) -> Key:
         shape = job.shape

@@ -8,6 +8,7 @@ class Srtf(Order):
     """By the time a job still needs; a shorter one takes the place of a longer one."""
 
     preemptive = True
+    running_moves_forward = True
 
     def key(self, job: Job, now: float, facts: Facts) -> Key:
         return (facts.remaining(job, now),)

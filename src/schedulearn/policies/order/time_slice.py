@@ -10,6 +10,7 @@ class TimeSlice(Order):
     """Jobs run in turn, a quantum each, and are suspended in between."""
 
     preemptive = True
+    running_moves_forward = True
     suspends = True
     keeps_marks = True
 

@@ -1,0 +1,66 @@
+"""What makes decisions quick changes none of them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedulearn.control.contest import PoolContest
+from schedulearn.domain.speedup import SpeedUp
+from schedulearn.policies.presets import PRESETS, build_policy
+from schedulearn.policies.stages import Contest, Policy
+from schedulearn.sim.cluster import parse_cluster
+from schedulearn.sim.engine import SimOptions, Simulation
+from schedulearn.traces.types import TraceJob, Workload
+
+# Curves that rise, that stop rising, and that fall again.
+CURVES = [None, SpeedUp([1.0, 1.9, 2.5]), SpeedUp([1.0, 1.5, 1.5, 1.5]), SpeedUp([1.0, 1.8, 1.2, 2.5])]
+_job = st.tuples(st.integers(0, 300), st.integers(1, 120), st.integers(1, 4), st.integers(0, 3))
+_workloads = st.lists(_job, min_size=1, max_size=16)
+
+
+def workload(rows: list[tuple[int, int, int, int]]) -> Workload:
+    return Workload(
+        "random",
+        [
+            TraceJob(str(i), float(at), float(duration), gpus, speedup=CURVES[curve])
+            for i, (at, duration, gpus, curve) in enumerate(rows)
+        ],
+    )
+
+
+class Plain:
+    """An allocate stage that is always asked, and walks past everybody."""
+
+    def __init__(self, stage: Any) -> None:
+        self._stage, self.elastic = stage, stage.elastic
+
+    def allocate(self, contest: Contest) -> float | None:
+        assert isinstance(contest, PoolContest)
+        contest.contenders = contest.in_order  # type: ignore[method-assign]
+        wake: float | None = self._stage.allocate(contest)
+        return wake
+
+
+def without_shortcuts(policy: Policy) -> Policy:
+    policy.order.running_moves_forward = False
+    return replace(policy, allocate=Plain(policy.allocate))
+
+
+def ends(policy: Policy, rows: list[tuple[int, int, int, int]], cluster: str, options: SimOptions) -> list[Any]:
+    result = Simulation(workload(rows), parse_cluster(cluster), policy, options).run()
+    return [(job.serial, job.started, job.ended, job.preemptions, job.resizes) for job in result.jobs]
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+@settings(max_examples=30, deadline=None)
+@given(_workloads, st.sampled_from(["2x2", "4x4"]), st.sampled_from([SimOptions(), SimOptions(restart_cost=5.0)]))
+def test_with_and_without(
+    preset: str, rows: list[tuple[int, int, int, int]], cluster: str, options: SimOptions
+) -> None:
+    params = {"quantum": "20"} if preset == "gandiva" else {"thresholds": "60"} if preset.startswith("tiresias") else {}
+    quick = build_policy(preset, None, params)
+    slow = without_shortcuts(build_policy(preset, None, params))
+    assert ends(quick, rows, cluster, options) == ends(slow, rows, cluster, options)
