@@ -3,7 +3,7 @@
 from collections import Counter
 from copy import deepcopy
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schedulearn.control.decide import decide
@@ -102,6 +102,8 @@ def test_ledger_and_states_hold_whatever_happens(cluster, steps, preset) -> None
 
 
 @given(_clusters, _steps, st.sampled_from(sorted(PRESETS)))
+# The first fits by the number of slots, but has no place: what it would have got must go to the others.
+@example([(1, 3)], [("submit", (1, 0.5, 3, 0)), *[("submit", (1, 0.5, 1, 1))] * 3], "ffdl")
 @settings(max_examples=100, deadline=None)
 def test_no_slot_stays_idle_that_a_waiting_job_could_use(cluster, steps, preset) -> None:  # type: ignore[no-untyped-def]
     w = _world(cluster, preset)

@@ -19,7 +19,7 @@ class Runners(dict[JobId, Job]):
     def __init__(self, jobs: Iterable[Job] = ()) -> None:
         super().__init__()
         self._renewed: dict[JobId, Job] = {}  # those who may have moved back since their key was made
-        self._below: dict[JobId, Job] = {}  # those who may have fewer workers than they would be given at ease
+        self._changed: dict[JobId, Job] = {}  # those who may not have as many workers as they would be given at ease
         self._heap: list[tuple[Key, int, Job]] = []  # (key with its signs turned, serial of this entry, job)
         self._newest: dict[JobId, int] = {}  # the serial of each job's newest entry
         self._serial = 0
@@ -30,10 +30,10 @@ class Runners(dict[JobId, Job]):
     def __setitem__(self, number: JobId, job: Job) -> None:
         super().__setitem__(number, job)
         self._renewed[number] = job
-        self._below[number] = job
+        self._changed[number] = job
 
     def pop(self, number: JobId, *default: Any) -> Any:
-        self._below.pop(number, None)
+        self._changed.pop(number, None)
         self._renewed.pop(number, None)
         return super().pop(number, *default)
 
@@ -43,11 +43,11 @@ class Runners(dict[JobId, Job]):
             self._renewed[job.id] = job
 
     def all_have(self, enough: AtEase, facts: Facts) -> bool:
-        """Does each of them have so many workers?"""
-        for number, job in list(self._below.items()):
-            if number in self and len(job.spots) < enough(job, facts):
+        """Does each of them have just so many workers?"""
+        for number, job in list(self._changed.items()):
+            if number in self and len(job.spots) != enough(job, facts):
                 return False
-            del self._below[number]
+            del self._changed[number]
         return True
 
     def last_first(self, order: Order, facts: Facts, now: float) -> Iterator[tuple[Key, Job]]:

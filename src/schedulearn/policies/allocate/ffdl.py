@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Any
 
+from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.spec import Workers
 from schedulearn.domain.speedup import SpeedUp
@@ -28,12 +29,9 @@ class Ffdl:
 
     def allocate(self, contest: Contest) -> float | None:
         jobs = _first_jobs(contest)
-        costs, slots = _whole_slots(jobs, contest)
-        players = _players(jobs, costs, contest)
-        by_gain = _by_gain(players, slots)
-        for job, workers in zip(jobs, _by_table(players, slots) if by_gain is None else by_gain, strict=True):
-            if workers:
-                contest.give(job, workers)
+        slots, taking_part = contest.left, jobs
+        while no_place := _give(taking_part, slots, contest):  # what they would have got goes to the others
+            taking_part = [job for job in taking_part if job.id not in no_place]
         if len(jobs) >= int(contest.slots):  # else one that comes later may still take part
             for job in contest.waiting():
                 contest.refuse(job)
@@ -42,6 +40,15 @@ class Ffdl:
     def at_ease(self, job: Job, facts: Facts) -> int:
         workers = job.shape.workers
         return _player(facts.speedup(job), workers, 1, must_run=False).most
+
+
+def _give(jobs: Sequence[Job], left: float, contest: Contest) -> set[JobId]:
+    """Give these jobs what is best for them together; who could not be placed is returned."""
+    costs, slots = _whole_slots(jobs, left, contest)
+    players = _players(jobs, costs, contest)
+    by_gain = _by_gain(players, slots)
+    sizes = zip(jobs, _by_table(players, slots) if by_gain is None else by_gain, strict=True)
+    return {job.id for job, workers in sizes if workers and not contest.give(job, workers)}
 
 
 class _Player:
@@ -86,13 +93,13 @@ def _first_jobs(contest: Contest) -> list[Job]:
     return [job for _, job in sorted(jobs)[:most]]
 
 
-def _whole_slots(jobs: Sequence[Job], contest: Contest) -> tuple[dict[float, int], int]:
+def _whole_slots(jobs: Sequence[Job], left: float, contest: Contest) -> tuple[dict[float, int], int]:
     """What workers cost and what there is, in units that make all costs whole numbers."""
     costs = {cost: Fraction(cost).limit_denominator(1000) for cost in {contest.cost(job) for job in jobs}}
     parts = math.lcm(*(cost.denominator for cost in costs.values()))
     unit = math.gcd(*(int(cost * parts) for cost in costs.values())) or 1
     whole = {cost: int(exact * parts) // unit for cost, exact in costs.items()}
-    return whole, int(contest.left * parts / unit + _FORGIVEN)
+    return whole, int(left * parts / unit + _FORGIVEN)
 
 
 def _by_gain(players: Sequence[_Player], slots: int) -> list[int] | None:
