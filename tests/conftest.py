@@ -1,0 +1,13 @@
+"""For all tests: property tests try the same examples in every run, so that a change is what makes one fail.
+
+`EXPLORE=1 make test` tries new ones instead. What it finds becomes an `@example`.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "default", deadline=None, derandomize=not os.environ.get("EXPLORE"), suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("default")
