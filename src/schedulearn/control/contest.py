@@ -114,6 +114,10 @@ class PoolContest:
         return self._free + self._held
 
     @property
+    def fixed(self) -> float:
+        return max(0.0, self._ledger.slots(self._pool) - self.slots)
+
+    @property
     def waiting_count(self) -> int:
         return self._queue.count(self._pool)
 
@@ -144,6 +148,9 @@ class PoolContest:
     @property
     def preemptive(self) -> bool:
         return self._policy.order.preemptive
+
+    def stays(self, job: Job) -> bool:
+        return not (job.gives_way or self._policy.order.suspends)
 
     def rank(self, job: Job) -> Key:
         if not job.spots:
