@@ -108,11 +108,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"name": "two\nlines"}, "name", "one line"),
     ({"name": 3}, "name", ""),
     ({"name": "nul\0"}, "", "NUL"),
-    ({"priority": 101}, "priority", "at most 100"),
-    ({"priority": -1}, "priority", "at least 0"),
-    ({"priority": "high"}, "priority", ""),
-    ({"priority": True}, "priority", ""),
-    ({"priority": 50.5}, "priority", ""),
+    ({"priority": 101}, "priority", "a whole number, 0 to 100"),
+    ({"priority": -1}, "priority", "a whole number, 0 to 100"),
+    ({"priority": "high"}, "priority", "a whole number, 0 to 100"),
+    ({"priority": True}, "priority", "a whole number, 0 to 100"),
+    ({"priority": 50.5}, "priority", "a whole number, 0 to 100"),
     ({"workers": 0}, "workers.min", "at least 1"),
     ({"workers": -3}, "workers", "range"),
     ({"workers": 10_001}, "workers.min", "at most 10000"),
@@ -187,6 +187,20 @@ def test_what_is_refused(world: Any, ann: Any, problem: Any, fields: dict[str, A
     assert len(json.dumps(body)) < 5000
     assert ann.get(JOBS).json()["total"] == 0
     assert not world.wakes
+
+
+@pytest.mark.parametrize(
+    ("fields", "detail"),
+    [
+        ({"priority": 101}, "priority: 101 is not a priority (allowed: a whole number, 0 to 100)"),
+        ({"priority": "high"}, "priority: 'high' is not a priority (allowed: a whole number, 0 to 100)"),
+        ({"steps": 0}, "steps: 0 is too small (allowed: at least 1)"),
+        ({"steps": 1.5}, "steps: 1.5 is not a whole number"),
+        ({"name": 7}, "name: 7 is not a text"),
+    ],
+)
+def test_in_our_own_words(ann: Any, problem: Any, fields: dict[str, Any], detail: str) -> None:
+    assert problem(ann.post(JOBS, json={"command": "true", **fields}), 422)["detail"] == detail
 
 
 def test_every_wrong_field_is_named_at_once(ann: Any) -> None:

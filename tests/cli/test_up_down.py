@@ -95,7 +95,7 @@ def test_down_stops_the_service_and_says_that_jobs_go_on(cli, pretender, tmp_pat
     result = cli("down", "--data", tmp_path)
     assert result.code == 0
     assert pretender.wait() == -signal.SIGTERM
-    assert f"pid {pretender.pid}" in result.out
+    assert f"The api and scheduler (pid {pretender.pid}) have stopped." in result.out
     assert "Running jobs go on" in result.out
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from schedulearn.cli.view import words
 from schedulearn.cli.view.status import status_line
+from schedulearn.cli.view.story import needs
 from schedulearn.cli.view.table import Cell, Column, fit, plain_table
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -104,3 +105,16 @@ def test_status_lines(new_job):
     assert running.endswith("about 2 min 5 s left")
     waiting = status_line(new_job(18, "queued"), {"position": 3, "text": "It needs 2 GPUs."})
     assert waiting == "job 18 mnist-18 · queued, place 3 · It needs 2 GPUs."
+
+
+@pytest.mark.parametrize(
+    ("resources", "words"),
+    [
+        ({"memory": 200_000_000}, "1 worker with memory 200 MB"),
+        ({"memory": 4e9, "shm": 1_500_000_000}, "1 worker with memory 4 GB, shm 1.5 GB"),
+        ({"memory": "4GB", "cpus": {"min": 0.5, "max": 4}}, "1 worker with memory 4GB, cpus 0.5..4"),
+        ({"gpus": 2, "cpus": 1.0}, "1 worker with gpus 2, cpus 1"),
+    ],
+)
+def test_what_a_job_needs(resources, words):
+    assert needs({"workers": 1, "resources": resources}) == words

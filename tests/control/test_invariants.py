@@ -34,6 +34,8 @@ def _check(w: World) -> None:
             assert sum(amounts[name] for amounts in taken) <= capacity + 1e-6
             promised = sum(_promised(job, ledger.name, name) for job in w.state.jobs.values())
             assert abs(capacity - promised - ledger.free[name]) < 1e-6
+    for running in w.state.holders.values():
+        assert running.slots == sum(job.workers * job.shape.slots for job in running.values())
     for number, attempt in w.state.attempts.items():
         shape = w.state.jobs[number].shape
         assert shape.workers.min <= len(attempt.workers) <= shape.workers.max

@@ -39,7 +39,7 @@ def test_the_longest_comes_first_and_ties_go_by_number() -> None:
     assert [j.id for _, j in runners.last_first(order, facts, 0.0)] == [2, 3, 1]
     facts.left[2] = 1.0
     assert [j.id for _, j in runners.last_first(order, facts, 1.0)] == [3, 1, 2]
-    del runners[JobId(3)]
+    runners.pop(JobId(3))
     assert next(iter(runners.last_first(order, facts, 1.0)))[1].id == 1
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from schedulearn.client import Client
 from schedulearn.policies.presets import PRESETS
+from schedulearn.store import open_store
 from support.jobs import ended, in_state, kinds, script, spec, submit, until
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
@@ -99,6 +100,14 @@ def test_an_elastic_job_makes_room_and_grows_again(client: Client, service: Serv
     wait_until(lambda: client.job(big)["workers"] == wide - 1, PATIENCE, "it has made room")
     in_state(client, big, "running")
     assert client.job(big)["resizes"] == 1
+    with open_store(service.data / "schedulearn.db") as store:
+        ((_, attempt, *_, seconds),) = wait_until(
+            lambda: [one for one in store.setting("restart_costs", ()) if one[0] == big],
+            PATIENCE,
+            "its restart was measured",
+        )
+    assert attempt == 2
+    assert 0 < seconds < PATIENCE
     later.touch()
     ended(client, other)
     wait_until(lambda: client.job(big)["workers"] == wide, PATIENCE, "it has grown again")

@@ -79,7 +79,7 @@ def test_in_the_background_and_back(data: Path) -> None:
     assert "already runs" in again.stderr
     down = run_cli("down", "--data", str(data))
     assert down.returncode == 0
-    assert "has stopped" in down.stdout
+    assert "have stopped" in down.stdout
     assert run_cli("ls", env=env).returncode == 4
     assert "No service runs" in run_cli("down", "--data", str(data)).stdout
 

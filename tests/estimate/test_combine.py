@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from schedulearn.estimate.combine import Facts, remaining
 from schedulearn.estimate.history import Finished, History
+from schedulearn.estimate.loss import predict_flat
 from schedulearn.estimate.remaining import Estimate
 
 CURVE = [(float(k), 5 * math.exp(-k / 100)) for k in range(301)]
@@ -22,7 +23,7 @@ def history() -> History:
     return known
 
 
-ALL = Facts("ann", "mnist", 1, ran=600, step=300, steps=1000, points=CURVE)
+ALL = Facts("ann", "mnist", 1, ran=600, step=300, steps=1000, flat=predict_flat(CURVE))
 
 
 @pytest.mark.parametrize(
@@ -32,9 +33,7 @@ ALL = Facts("ann", "mnist", 1, ran=600, step=300, steps=1000, points=CURVE)
         pytest.param(replace(ALL, step_time=1.0), 700, "steps", id="it runs faster now"),
         pytest.param(replace(ALL, steps=None), (FLAT - 300) * 2, "loss curve", id="no total: when it flattens"),
         pytest.param(replace(ALL, steps=None, step_time=5.0), (FLAT - 300) * 5, "loss curve", id="at its speed now"),
-        pytest.param(
-            replace(ALL, steps=None, points=CURVE[:5]), 200, "jobs of the same user, name and size", id="like"
-        ),
+        pytest.param(replace(ALL, steps=None, flat=None), 200, "jobs of the same user, name and size", id="like"),
         pytest.param(
             replace(ALL, steps=None, step=500), 200, "jobs of the same user, name and size", id="flat already"
         ),
@@ -56,7 +55,7 @@ def test_without_a_history() -> None:
     assert remaining(nothing, History()) is None
     limited = remaining(replace(nothing, time_limit=100), History())
     assert limited == Estimate(0, 90, 90)
-    assert limited.source == "time limit"
+    assert limited.source == "its time limit"
     flat = remaining(replace(ALL, steps=None, step=500))
     assert flat is not None
     assert (flat.low, flat.expected, flat.source) == (0, 0, "loss curve")
@@ -82,8 +81,7 @@ def test_features_reach_the_history() -> None:
         step=st.none() | st.integers(0, 10**6),
         steps=st.none() | st.integers(0, 10**6),
         step_time=st.none() | st.floats(1e-3, 1e3),
-        points=st.sampled_from([(), CURVE, CURVE[:9], CURVE[::-1]]),
-        goal=st.sampled_from(["min", "max"]),
+        flat=st.sampled_from([None, predict_flat(CURVE), Estimate(0.0, 10.0, 1e5, "loss curve")]),
         time_limit=st.none() | st.floats(0, 1e7),
     )
 )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.estimate.loss import predict_flat
+from schedulearn.estimate.loss import Flattening, predict_flat
 from schedulearn.estimate.remaining import Estimate
 
 Points = list[tuple[float, float]]
@@ -139,3 +139,26 @@ def test_whatever_comes_in_it_is_none_or_finite_and_ordered(
     found = predict_flat([*points, *others], goal, tolerance)
     if found is not None:
         assert -math.inf < found.low <= found.expected <= found.high < math.inf
+
+
+def test_a_curve_that_grows_is_fitted_again_only_now_and_then() -> None:
+    points = curve(exponential, 2000, every=10)
+    asked: list[int] = []
+
+    def first(count: int) -> Points:
+        asked.append(count)
+        return points[:count]
+
+    flattening = Flattening()
+    found = [flattening.of("a", count, first, "min") for count in range(len(points) + 1)]
+    assert found[:8] == [None] * 8
+    assert asked[:5] == [8, 10, 12, 15, 18]
+    assert len(asked) < 20
+    assert found[-1] == predict_flat(points[: asked[-1]])
+    assert found[-1] is not None
+    assert found[-1].expected == pytest.approx(FLAT[exponential], rel=0.05)
+    again = len(asked)
+    assert flattening.of("a", 100, first, "min") == found[100], "the answer does not depend on who asked before"
+    assert len(asked) == again
+    flattening.of("b", 100, first, "min")
+    assert len(asked) == again + 1, "another curve"

@@ -5,6 +5,8 @@ import pytest
 from schedulearn.domain import events as ev
 from schedulearn.domain.errors import InvalidSpec
 from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import Job
+from schedulearn.domain.spec import Preemptible
 from schedulearn.policies.presets import PRESETS, available, build_policy
 from support.builders import World, job, node
 
@@ -132,6 +134,25 @@ def test_the_guard_leaves_other_nodes_alone() -> None:
     w.now = 11.0
     assert w.submit(job(3, gpus=1), job(4, gpus=2)) == [3]
     assert w.where(3) == ["b"]
+
+
+def test_under_an_order_that_pre_empts_the_guard_holds_back_only_what_could_not_be_interrupted() -> None:
+    def gpu(number: int, priority: int, gpus: int = 1, stays: bool = True) -> Job:
+        return job(number, gpus=gpus, priority=priority, preemptible=Preemptible.NO if stays else Preemptible.YES)
+
+    w = World(*nodes(2), policy="edf", params={"starvation_guard": 10})
+    w.submit(gpu(1, 50), gpu(2, 50))
+    w.submit(gpu(3, 40, gpus=2), gpu(4, 30), gpu(5, 20, stays=False))
+    w.now = 5.0
+    assert w.exited(1) == [4], "before the limit small jobs may pass"
+    w.now = 11.0
+    assert w.submit(gpu(6, 60)) == [], "it goes before job 3, but there is nothing free"
+    assert w.exited(2) == [6]
+    assert w.exited(4) == [5], "it can be interrupted"
+    assert w.submit(gpu(7, 35)) == [], "job 3 would have to wait for it"
+    w.exited(6)
+    w.settle()
+    assert w.running() == [3], "job 5 was interrupted for it"
 
 
 def test_the_guard_can_be_off() -> None:

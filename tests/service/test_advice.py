@@ -7,7 +7,7 @@ import pytest
 from schedulearn.domain.ids import JobId
 from schedulearn.service.advice import Adviser
 from schedulearn.service.config import DataFolder
-from schedulearn.service.facts import PastJobs
+from schedulearn.service.estimator import PastJobs
 from schedulearn.service.views import Advice
 from schedulearn.store import Point, Store
 from support.clock import HandClock

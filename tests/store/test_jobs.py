@@ -157,17 +157,15 @@ def test_counts(make):
     assert {state: n for state, n in counts.items() if n} == {JobState.QUEUED: 2, JobState.SUCCEEDED: 1}
 
 
-def test_durations_of_what_succeeded_latest_first(make):
-    two_gpus = WorkerResources(gpus=1)
-    for n, (name, state) in enumerate([("a", "succeeded"), ("a", "failed"), ("b", "succeeded"), ("a", "succeeded")]):
-        job = make.job(name=name, resources=two_gpus, workers=Workers(1, 2, 4))
-        job.state, job.finished_at, job.ran = JobState(state), AT + n, Accrual(n + 0.5, AT, 0)
+def test_the_last_job_that_succeeded(make):
+    assert make.store.last_succeeded() is None
+    made = []
+    for state, at in (("succeeded", AT + 1), ("succeeded", AT + 3), ("failed", AT + 9), ("succeeded", AT + 2)):
+        job = make.job()
+        job.state, job.finished_at = JobState(state), at
         make.save(jobs=[job])
-
-    assert make.store.durations() == [(3.5, 2), (2.5, 2), (0.5, 2)]
-    assert make.store.durations("ann", "a", 5) == [(3.5, 2), (0.5, 2)]
-    assert make.store.durations(limit=1) == [(3.5, 2)]
-    assert make.store.durations(user="bob") == []
+        made.append(job)
+    assert make.store.last_succeeded() == (AT + 3, made[1].id), "by when it ended, not by its number"
 
 
 def test_events_are_followed_by_serial(make):

@@ -56,6 +56,23 @@ def test_the_next_attempt_goes_on_with_the_same_curve(make):
     assert [step for step, _, _ in make.store.curve(job.id, "loss")] == [50, 60, 10, 20]
 
 
+@pytest.mark.parametrize(("since", "first"), [(-5, 0), (0, 0), (1.5, 2), (5, 5), (5.5, 7), (7.5, None)])
+def test_the_first_progress_since(make, since, first):
+    job, other = make.running(), make.running()
+    make.store.add_points(other.id, 1, 0, "report", points(range(20)))
+    make.store.add_points(job.id, 1, 0, "report", points([0, 1, 2, 5]))
+    make.store.add_points(job.id, 1, 0, "report", points([7], "acc"))
+    assert make.store.first_progress(job.id, AT + since) == (None if first is None else AT + first)
+
+
+def test_the_first_progress_of_a_curve_that_was_thinned_is_never_too_early(make):
+    job = make.running()
+    make.store.add_points(job.id, 1, 0, "report", points(range(3 * MOST_POINTS)))
+    last = 3 * MOST_POINTS - 1
+    assert make.store.first_progress(job.id, AT + last) == AT + last
+    assert make.store.first_progress(job.id, AT + 10.5) in [AT + n for n in range(11, 20)]
+
+
 @pytest.mark.parametrize("rank", [1, -1])
 def test_no_such_worker(make, rank):
     job = make.running()

@@ -16,9 +16,9 @@ def job_of(write, row):
 def test_a_job_has_its_measured_duration_and_curves(write, profile):
     profile()
     job = job_of(write, "tiny-0,107,tiny,2,16")
-    assert (job.label, job.arrival, job.gpus, job.name, job.goal) == ("tiny-0", 107.0, 2, "tiny", "max")
+    assert (job.label, job.arrival, job.gpus, job.name) == ("tiny-0", 107.0, 2, "tiny")
     assert job.duration == 400 * 2.5  # a local batch of 8 on two replicas of one node
-    assert list(job.learning) == [(0.25, 0.5), (1.0, 0.8)]
+    assert (job.learning.goal, job.learning.points()) == ("max", [(0.25, 0.5), (1.0, 0.8)])
     assert job.workers is None
 
 
@@ -76,7 +76,7 @@ def test_yolov3_holds_at_most_8_in_a_replica(write, profile):
 def test_a_metric_that_falls_is_to_fall(write, profile):
     profile()
     write("iteration,metric\n100,9.0\n200,3.0\n", "profiles/tiny/validation-16.csv")
-    assert job_of(write, "j,0,tiny,1,16").goal == "min"
+    assert job_of(write, "j,0,tiny,1,16").learning.goal == "min"
 
 
 def test_jobs_run_to_the_last_epoch_of_their_model(write, profile):
@@ -85,7 +85,7 @@ def test_jobs_run_to_the_last_epoch_of_their_model(write, profile):
     write("iteration,metric\n100,1\n200,2\n300,3\n", "profiles/bert/validation-32.csv")
     job = job_of(write, "j,0,bert,2,16")
     assert job.duration == 200 * 2.5
-    assert list(job.learning) == [(0.5, 1.0), (1.0, 2.0)]
+    assert job.learning.points() == [(0.5, 1.0), (1.0, 2.0)]
 
 
 def test_profiles_may_be_elsewhere(write, profile, tmp_path):

@@ -119,6 +119,28 @@ def test_options_do_not_change_the_rest():
     assert [plain(job)[:6] for job in bare] == [plain(job)[:6] for job in full]
 
 
+@given(seed=seeds)
+@settings(max_examples=10, deadline=None)
+def test_learning_curves_change_nothing_else_and_fall(seed):
+    source = f"synthetic:philly?jobs=200&seed={seed}&deadlines=0.5"
+    jobs = load(source + "&curves=true").jobs
+    assert [plain(job) for job in jobs] == [plain(job) for job in load(source).jobs]
+    again = load(source + "&curves=true").jobs
+    alike = defaultdict(set)
+    for job, same in zip(jobs, again, strict=True):
+        values = [value for _, value in job.learning.points()]
+        assert job.learning.points() == same.learning.points()
+        assert values == sorted(values, reverse=True)
+        assert 0 < values[-1] < values[0] < 10
+        alike[job.user, job.name].add(tuple(values))
+    assert {len(curves) for curves in alike.values()} == {1}, "a user's jobs of one name learn alike"
+    assert len({curves.pop() for curves in alike.values()}) == len(alike)
+
+
+def test_without_the_parameter_there_are_no_curves():
+    assert all(job.learning is None for job in load("synthetic:philly?jobs=20").jobs)
+
+
 def test_the_cluster_and_the_number_of_jobs_hold_where_the_query_does_not_say():
     query = load("synthetic:philly?jobs=70&gpus=8").jobs
     assert [plain(job) for job in load("synthetic:philly", gpus=8, jobs=70).jobs] == [plain(job) for job in query]
@@ -131,7 +153,7 @@ def test_the_cluster_and_the_number_of_jobs_hold_where_the_query_does_not_say():
     [
         ("synthetic:", "trace: no synthetic workload '' .*synthetic:philly"),
         ("synthetic:phily", "trace: no synthetic workload 'phily' .*synthetic:philly"),
-        ("synthetic:philly?job=5", "job: no such parameter .*jobs, load, gpus, seed, deadlines, elastic"),
+        ("synthetic:philly?job=5", "job: no such parameter .*jobs, load, gpus, seed, deadlines, elastic, curves"),
         ("synthetic:philly?jobs=5&jobs=6", "jobs: given twice"),
         ("synthetic:philly?jobs=0", "jobs: '0' is not allowed .*1 to 1000000"),
         ("synthetic:philly?jobs=1e9", "jobs: '1e9' is not allowed"),
@@ -143,6 +165,7 @@ def test_the_cluster_and_the_number_of_jobs_hold_where_the_query_does_not_say():
         ("synthetic:philly?seed=x", "seed: 'x' is not allowed"),
         ("synthetic:philly?deadlines=30", "deadlines: '30' is not allowed .*0 to 1"),
         ("synthetic:philly?elastic=maybe", "elastic: 'maybe' is not allowed .*true, false"),
+        ("synthetic:philly?curves=2", "curves: '2' is not allowed .*true, false"),
     ],
 )
 def test_a_wrong_parameter_is_named_with_what_is_allowed(source, error):

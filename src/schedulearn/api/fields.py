@@ -127,6 +127,12 @@ def _deadline(value: Any) -> float | datetime:
     return _bounded_duration(1, 100 * _YEAR)(seconds)
 
 
+def _priority(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
+        raise invalid(f"{short(value)} is not a priority", "a whole number, 0 to 100")
+    return value
+
+
 def _range_json(number: str, example: str) -> WithJsonSchema:
     text = {"type": "string", "maxLength": 60, "description": f"a number, or a range such as {example}"}
     return WithJsonSchema({"anyOf": [{"type": number, "minimum": 0}, text]})
@@ -162,7 +168,7 @@ CpuRange = Annotated[
     AfterValidator(lambda pair: (bounded(0.01, 10_000)(pair[0]), bounded(0.01, 10_000)(pair[1]))),
     _range_json("number", "0.5..4"),
 ]
-Priority = Annotated[int, Field(strict=True, ge=0, le=100)]
+Priority = Annotated[int, BeforeValidator(_priority), Field(ge=0, le=100)]
 Line = Annotated[str, Field(max_length=200, min_length=1), AfterValidator(one_line)]
 
 

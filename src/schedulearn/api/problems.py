@@ -29,6 +29,19 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 _MOST_ERRORS = 20
 
+_WORDS = {  # for what pydantic finds most often
+    "greater_than": "is too small",
+    "greater_than_equal": "is too small",
+    "int_from_float": "is not a whole number",
+    "int_parsing": "is not a whole number",
+    "int_type": "is not a whole number",
+    "less_than": "is too large",
+    "less_than_equal": "is too large",
+    "string_too_long": "is too long",
+    "string_too_short": "is too short",
+    "string_type": "is not a text",
+}
+
 # The first that matches counts, so the more special come first.
 _KINDS: tuple[tuple[type[SchedulearnError], int, str, str], ...] = (
     (ImpossibleRequest, 422, "impossible-request", "No node could ever run this"),
@@ -155,9 +168,16 @@ def _fault(error: Mapping[str, Any]) -> dict[str, str]:
     if error["type"] == "invalid":
         field = ".".join([*place, *([context["field"]] if context["field"] else [])])
         return {"field": field, "problem": context["problem"], "allowed": context["allowed"]}
-    value = "" if error["type"] == "missing" else f"{short(error.get('input'))}: "
-    message = error["msg"].removeprefix("Value error, ")
-    return {"field": ".".join(place), "problem": f"{value}{message}", "allowed": _allowed(context)}
+    return {"field": ".".join(place), "problem": _problem(error), "allowed": _allowed(context)}
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    if error["type"] == "missing":
+        return "it is missing"
+    value = short(error.get("input"))
+    if words := _WORDS.get(error["type"]):
+        return f"{value} {words}"
+    return f"{value}: {error['msg'].removeprefix('Value error, ')}"
 
 
 def _allowed(context: Mapping[str, Any]) -> str:

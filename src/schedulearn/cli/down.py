@@ -39,7 +39,7 @@ def down(
         say(f"No service runs on {folder}.")
         return Code.DONE
     for pid, role in processes.items():
-        say(f"The {role} (pid {pid}) has stopped.", "green")
+        say(f"The {role} (pid {pid}) {'have' if ' and ' in role else 'has'} stopped.", "green")
     say("Running jobs go on; the next start finds them again.")
     next_steps({"start it again": f"schedulearn up --detach --data {folder}"})
     return Code.DONE

@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import groupby
 
 from schedulearn.control.ledger import Ledger, NodeLedger
@@ -99,8 +98,7 @@ class PoolContest:
         if queue.demand[pool] <= self._free + _FORGIVEN and not policy.allocate.elastic:
             holders = _NOBODY  # there is room for everybody: nobody who runs needs to be looked at
         self._holders = holders
-        self._left = self._free
-        self._counted = not holders  # is what running jobs hold part of what is left?
+        self._left = self._free + holders.slots
         self._given: dict[JobId, int] = {}
         self._changed: dict[JobId, tuple[Job, int]] = {}  # those that get another number of workers, in order
         self._spots: dict[JobId, tuple[Spot, ...]] = {}  # of waiting jobs that were placed at once
@@ -112,12 +110,15 @@ class PoolContest:
 
     @property
     def left(self) -> float:
-        self._count_running()
         return self._left - self._withheld
 
     @property
     def slots(self) -> float:
-        return self._free + self._held
+        return self._free + self._holders.slots
+
+    @property
+    def fixed(self) -> float:
+        return max(0.0, self._ledger.slots(self._pool) - self.slots)
 
     @property
     def waiting_count(self) -> int:
@@ -151,6 +152,9 @@ class PoolContest:
     def preemptive(self) -> bool:
         return self._policy.order.preemptive
 
+    def stays(self, job: Job) -> bool:
+        return not (job.gives_way or self._policy.order.suspends)
+
     def rank(self, job: Job) -> Key:
         if not job.spots:
             return self._queue.key(job)
@@ -166,7 +170,6 @@ class PoolContest:
                 yield job
 
     def in_order(self) -> Iterator[Job]:
-        self._count_running()
         if self._policy.order.preemptive:
             yield from self._merged(self._sorted_holders())
         else:
@@ -178,7 +181,7 @@ class PoolContest:
             yield from self.waiting()
             return
         behind = _Behind(self.last_first())
-        self._losing, self._counted = {}, True
+        self._losing, self._left = {}, self._free
         try:
             yield from self._contend(behind)
         finally:
@@ -188,12 +191,17 @@ class PoolContest:
         """As long as nobody takes what a running job has, only those who wait need to be looked at."""
         while (entry := self._walk.next_entry) is not None:
             job, spare = entry[2], self._left
-            missing = job.shape.workers.want * job.shape.slots - spare
-            if missing > _FORGIVEN and behind.reaches(entry[0], missing - _FORGIVEN):
+            missing = job.shape.workers.want * job.shape.slots - spare - _FORGIVEN
+            if missing > 0 and behind.slots_after(entry[0], missing) >= missing:
                 yield from self._contend_with(behind.all_after(entry[0]))
                 return
             self._walk.next_job()
-            yield job
+            if missing <= 0:
+                yield job
+            else:  # not even what those behind it have is enough
+                self._left = spare + behind.slots_after(entry[0], missing)
+                yield job
+                self._left = spare
 
     def _contend_with(self, running: list[tuple[Key, Job]]) -> Iterator[Job]:
         """From here on somebody may lose what it has: those who come after the first who takes it."""
@@ -204,7 +212,6 @@ class PoolContest:
         yield from self._merged(running)
 
     def give(self, job: Job, workers: int) -> bool:
-        self._count_running()
         more = (workers - self._given_so_far(job)) * job.shape.slots
         spots = job.spots
         if more > (self._left if spots else self._left - self._withheld) + _FORGIVEN:
@@ -236,7 +243,6 @@ class PoolContest:
             for job, workers in sizes:
                 self.give(job, workers)
             return
-        self._count_running()
         left, given, changed = self._left, self._given, self._changed
         for job, workers in sizes:
             left -= (workers - given.get(job.id, 0)) * job.shape.slots
@@ -250,10 +256,9 @@ class PoolContest:
         self._left = left
 
     def give_least(self, cost: float, but: Sequence[Job]) -> None:
-        self._count_running()
         self._losing = {job.id: job for job in but}
         self._left -= cost * (len(self._holders) - len(but))
-        if self._held > cost * len(self._holders) + _FORGIVEN:  # else all have just that
+        if self._holders.slots > cost * len(self._holders) + _FORGIVEN:  # else all have just that
             for number, job in self._holders.items():
                 if len(job.spots) > job.shape.workers.min and number not in self._losing:
                     self._changed[number] = (job, job.shape.workers.min)
@@ -302,15 +307,6 @@ class PoolContest:
 
     # --- helpers
 
-    def _count_running(self) -> None:
-        if not self._counted:
-            self._counted = True
-            self._left += self._held
-
-    @cached_property
-    def _held(self) -> float:
-        return sum([len(job.spots) * job.shape.slots for job in self._holders.values()])
-
     def _given_so_far(self, job: Job) -> int:
         workers = self._given.get(job.id)
         if workers is None:
@@ -351,12 +347,14 @@ class _Behind:
         self._slots: list[float] = []  # of each of them and all that come after it
         self._at_end = False
 
-    def reaches(self, key: Key, slots: float) -> bool:
-        """Do those who come after this key have so many slots together?"""
-        while not self._at_end and (not self._seen or (self._seen[-1][0] > key and self._slots[-1] < slots)):
+    def slots_after(self, key: Key, enough: float) -> float:
+        """What those who come after this key have together; no more than `enough` is looked for."""
+        while not self._at_end and (not self._seen or (self._seen[-1][0] > key and self._slots[-1] < enough)):
             self._look_further()
-        enough = bisect_left(self._slots, slots)
-        return enough < len(self._seen) and self._seen[enough][0] > key
+        last = min(bisect_left(self._slots, enough), len(self._seen) - 1)
+        while last >= 0 and self._seen[last][0] < key:
+            last -= 1
+        return self._slots[last] if last >= 0 else 0.0
 
     def all_after(self, key: Key) -> list[tuple[Key, Job]]:
         """Those who come after this key, in order."""

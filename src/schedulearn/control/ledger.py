@@ -125,6 +125,7 @@ class Ledger:
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self._nodes: dict[NodeName, NodeLedger] = {}
         self._list: list[NodeLedger] = []
+        self._slots: dict[str, float] = {}
         self._free: dict[str, float] = {}
         self._masks: list[int] = []  # for each number of free GPUs, the nodes that have just so many, as bits
         for node in nodes:
@@ -166,6 +167,10 @@ class Ledger:
         return ledger.node
 
     # --- what is free
+
+    def slots(self, pool: str) -> float:
+        """What the nodes that take jobs have in all, free or not."""
+        return self._slots[pool]
 
     def free_slots(self, pool: str) -> float:
         return self._free.get(pool, 0.0)
@@ -277,6 +282,8 @@ class Ledger:
     # --- indexes
 
     def _index(self) -> None:
+        up = [node for node in self._list if node.node.state is NodeState.UP]
+        self._slots = {pool: sum(node.amounts(pool)[0] for node in up) for pool in (GPUS, CPUS)}
         self._free = {}
         most = max((node.free_gpus for node in self._list), default=0)
         capacity = max((int(node.node.capacity[GPUS]) for node in self._list), default=0)

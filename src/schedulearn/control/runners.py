@@ -18,6 +18,8 @@ class Runners(dict[JobId, Job]):
 
     def __init__(self, jobs: Iterable[Job] = ()) -> None:
         super().__init__()
+        self.slots = 0.0  # that all of them hold together
+        self._held: dict[JobId, float] = {}
         self._renewed: dict[JobId, Job] = {}  # those who may have moved back since their key was made
         self._changed: dict[JobId, Job] = {}  # those who may not have as many workers as they would be given at ease
         self._heap: list[tuple[Key, int, Job]] = []  # (key with its signs turned, serial of this entry, job)
@@ -28,11 +30,15 @@ class Runners(dict[JobId, Job]):
             self[job.id] = job
 
     def __setitem__(self, number: JobId, job: Job) -> None:
+        """It is one of them from now on, or has other workers than before."""
         super().__setitem__(number, job)
-        self._renewed[number] = job
-        self._changed[number] = job
+        slots = len(job.spots) * job.shape.slots
+        self.slots += slots - self._held.get(number, 0.0)
+        self._held[number] = slots
+        self._renewed[number] = self._changed[number] = job
 
     def pop(self, number: JobId, *default: Any) -> Any:
+        self.slots -= self._held.pop(number, 0.0)
         self._changed.pop(number, None)
         self._renewed.pop(number, None)
         return super().pop(number, *default)

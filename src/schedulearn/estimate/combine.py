@@ -1,11 +1,9 @@
 """How long a job still takes, from the best that is known of it: its steps, its loss curve, jobs like it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schedulearn.estimate.features import Features
 from schedulearn.estimate.history import History
-from schedulearn.estimate.loss import predict_flat
 from schedulearn.estimate.remaining import Estimate, remaining_by_steps
 
 
@@ -20,8 +18,7 @@ class Facts:
     step: float | None = None  # the last one it reported
     steps: int | None = None  # total, if known
     step_time: float | None = None  # seconds of a step now; None: the mean so far
-    points: Sequence[tuple[float, float]] = ()  # (step, metric)
-    goal: str = "min"  # of the metric: min | max
+    flat: Estimate | None = None  # the step at which its metric flattens (see `loss`); None: nobody can tell
     features: Features = field(default_factory=dict)  # see `history.Finished`
     time_limit: float | None = None  # seconds, over all attempts
 
@@ -31,7 +28,7 @@ def remaining(facts: Facts, history: History | None = None) -> Estimate | None:
     left = None if facts.time_limit is None else max(0.0, facts.time_limit - facts.ran)
     found = _by_steps(facts) or _by_loss_or_history(facts, history)
     if found is None:
-        return None if left is None else Estimate(0.0, left, left, "time limit")
+        return None if left is None else Estimate(0.0, left, left, "its time limit")
     return found if left is None else found.at_most(left)
 
 
@@ -52,10 +49,8 @@ def _by_loss_or_history(facts: Facts, history: History | None) -> Estimate | Non
 
 
 def _by_loss(facts: Facts) -> Estimate | None:
-    if not facts.step or facts.step <= 0 or facts.ran <= 0 or not facts.points:
-        return None
-    flat = predict_flat(facts.points, facts.goal)
-    if flat is None:
+    flat = facts.flat
+    if flat is None or not facts.step or facts.step <= 0 or facts.ran <= 0:
         return None
     step_time = facts.step_time or facts.ran / facts.step
     low, expected, high = (max(0.0, end - facts.step) * step_time for end in (flat.low, flat.expected, flat.high))

@@ -7,7 +7,7 @@ of what was gained till then. In that rule a and c cancel: neither scaling nor s
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from schedulearn.estimate.remaining import Estimate
@@ -18,9 +18,11 @@ _LEAST_EXPLAINED = 0.5  # share of the variance that a fit must explain to be be
 _FARTHEST = 10.0  # times the steps seen: what lies beyond is not predicted
 _FLOOR = 1e-3  # of the curve's height: a fit is never held to be better than this
 _DOUBT = 4.0  # fits within so many times the error's own scatter are as good as the best (a 95 % interval)
+_MOST_KNOWN = 20_000  # answers that are remembered
 _SCALES = [10 ** (k / 8) for k in range(-20, 9)]  # τ tried, in units of the steps seen
 
 Fall = Callable[[float], float]
+Points = Sequence[tuple[float, float]]
 
 
 def _power(exponent: float) -> Fall:
@@ -38,7 +40,7 @@ class _Fit:
     gain: float  # a
 
 
-def predict_flat(points: Sequence[tuple[float, float]], goal: str = "min", tolerance: float = 0.02) -> Estimate | None:
+def predict_flat(points: Points, goal: str = "min", tolerance: float = 0.02) -> Estimate | None:
     """The step at which the metric flattens, from (step, value) points; it may lie in the past.
 
     None where there is too little to go by: few points, no trend towards the goal, mere noise, or a bend so far
@@ -65,13 +67,42 @@ def predict_flat(points: Sequence[tuple[float, float]], goal: str = "min", toler
     return Estimate(first + seen * low, first + seen * expected, first + seen * high, "loss curve")
 
 
-def _clean(points: Sequence[tuple[float, float]], sign: float) -> list[tuple[float, float]]:
+class Flattening:
+    """The same for curves that grow while policies ask at every decision.
+
+    A fit takes milliseconds: a curve is fitted anew only when it has grown by a quarter since the last time.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Hashable, int], Estimate | None] = {}
+
+    def of(self, curve: Hashable, count: int, points: Callable[[int], Points], goal: str) -> Estimate | None:
+        """`curve` names it, `count` is how many points it has; `points` gives at least the first so many of them."""
+        if count < _LEAST_POINTS:
+            return None
+        key = (curve, _milestone(count))
+        if key not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = predict_flat(points(key[1]), goal)
+        return self._known[key]
+
+
+def _milestone(count: int) -> int:
+    """8, 10, 12, 15, 18, 22 …: the last of them that is not above `count`."""
+    reached = _LEAST_POINTS
+    while (further := reached + reached // 4) <= count:
+        reached = further
+    return reached
+
+
+def _clean(points: Points, sign: float) -> list[tuple[float, float]]:
     """In order of steps, falling when it gets better; of a step done twice (after a restart) the later value."""
     by_step = {step: sign * value for step, value in points if math.isfinite(step) and math.isfinite(value)}
     return sorted(by_step.items())
 
 
-def _binned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def _binned(points: Points) -> list[tuple[float, float]]:
     """At most `_MOST_BINS` points, each the median of its neighbours: outliers vanish, and a fit stays cheap."""
     size = math.ceil(len(points) / _MOST_BINS)
     bins = [points[i : i + size] for i in range(0, len(points), size)]
@@ -87,12 +118,12 @@ def _normalised(curve: list[tuple[float, float]]) -> list[tuple[float, float]] |
     return [(x, (value - low) / height) for x, value in curve]
 
 
-def _variance(curve: Sequence[tuple[float, float]]) -> float:
+def _variance(curve: Points) -> float:
     mean = statistics.fmean(y for _, y in curve)
     return sum((y - mean) ** 2 for _, y in curve)
 
 
-def _fits(curve: Sequence[tuple[float, float]]) -> list[_Fit]:
+def _fits(curve: Points) -> list[_Fit]:
     """For each shape one for each τ of the grid, then finer ones around its best: shapes differ by less than a grid."""
     fits: list[_Fit] = []
     for shape in _SHAPES:
@@ -104,7 +135,7 @@ def _fits(curve: Sequence[tuple[float, float]]) -> list[_Fit]:
     return fits
 
 
-def _fit(curve: Sequence[tuple[float, float]], shape: Fall, scale: float) -> _Fit:
+def _fit(curve: Points, shape: Fall, scale: float) -> _Fit:
     """The best c and a for a given f and τ: a straight line through (f, y)."""
     fs = [shape(x / scale) for x, _ in curve]
     count = len(curve)

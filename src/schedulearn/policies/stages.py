@@ -123,6 +123,10 @@ class Contest(Protocol):
         """All slots of this contest."""
 
     @property
+    def fixed(self) -> float:
+        """Slots that are no part of it: of running jobs that may not lose what they have."""
+
+    @property
     def waiting_count(self) -> int: ...
 
     @property
@@ -167,6 +171,9 @@ class Contest(Protocol):
 
     def cost(self, job: Job) -> float:
         """Slots that one worker takes."""
+
+    def stays(self, job: Job) -> bool:
+        """Would it be no part of a contest any more once it runs? Then nobody could interrupt it."""
 
     def give(self, job: Job, workers: int) -> bool:
         """Give it so many workers in all; False, with nothing changed, if they do not fit."""

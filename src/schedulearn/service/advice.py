@@ -5,10 +5,9 @@ import threading
 from schedulearn.domain.job import Job
 from schedulearn.domain.resources import CPUS, MEMORY
 from schedulearn.domain.states import FINISHED
-from schedulearn.estimate.history import History
-from schedulearn.estimate.remaining import Estimate, remaining_by_steps
+from schedulearn.estimate.remaining import Estimate
 from schedulearn.estimate.weight import Asked, Weight, hint, weigh
-from schedulearn.service.facts import PastJobs, slots_of
+from schedulearn.service.estimator import Estimator, slots_of
 from schedulearn.service.views import Advice
 from schedulearn.store import JobRow, Store
 
@@ -20,22 +19,18 @@ class Adviser:
 
     def __init__(self, store: Store) -> None:
         self._lock = threading.Lock()
-        self._past_jobs = PastJobs(store)
-        self._history: History | None = None
+        self._estimator = Estimator(store)
         self._read_at = 0.0
 
     def advise(self, row: JobRow, now: float) -> Advice:
         job = row.job
         with self._lock:
-            history = self._past(now)
-            duration = _duration(row, history, now)
-            like = history.like(job.user, job.spec.name)
-        return Advice(_weight(job, duration), hint(_asked(job), like))
-
-    def _past(self, now: float) -> History:
-        if self._history is None or not 0 <= now - self._read_at < _READ_EVERY:
-            self._history, self._read_at = self._past_jobs.read(), now
-        return self._history
+            if not 0 <= now - self._read_at < _READ_EVERY:
+                self._estimator.refresh()
+                self._read_at = now
+            left = self._estimator.remaining(job, row.progress, now)
+            like = self._estimator.history.like(job.user, job.spec.name)
+        return Advice(_weight(job, left and left.after(job.ran.at(now))), hint(_asked(job), like))
 
 
 def _weight(job: Job, duration: Estimate | None) -> Weight | None:
@@ -45,19 +40,6 @@ def _weight(job: Job, duration: Estimate | None) -> Weight | None:
     if duration is None:
         return None
     return weigh(duration, job.shape.workers.want, job.shape.gpus, job.shape.per_worker[CPUS])
-
-
-def _duration(row: JobRow, history: History, now: float) -> Estimate | None:
-    """Seconds that it runs altogether: by its steps, else by jobs like it; its time limit ends it in any case."""
-    job, ran = row.job, row.job.ran.at(now)
-    known: Estimate | None = None
-    if job.spec.steps and row.progress:
-        known = remaining_by_steps(ran, row.progress.step, job.spec.steps)
-    known = known or history.remaining(job.user, job.spec.name, slots_of(job), ran)
-    limit = job.time_limit
-    if known:
-        return known.after(ran) if limit is None else known.after(ran).at_most(limit)
-    return None if limit is None else Estimate(min(ran, limit), limit, limit, "its time limit")
 
 
 def _asked(job: Job) -> Asked:

@@ -10,7 +10,6 @@ from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.states import JobState
-from schedulearn.estimate.remaining import Estimate, remaining_by_history, remaining_by_steps
 from schedulearn.policies.presets import build_policy
 from schedulearn.policies.stages import Policy
 from schedulearn.service.facts import LiveFacts
@@ -19,7 +18,7 @@ from schedulearn.store import SavedState, Store
 
 
 class Explainer:
-    """Keeps the state it built, and what it asked the store, until something happens."""
+    """Keeps the state it built, and what it learned from the store, until something happens."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
@@ -28,7 +27,6 @@ class Explainer:
         self._saved: SavedState | None = None
         self._facts = LiveFacts(store)
         self._state = State(self._policy.order, self._facts)
-        self._durations: dict[tuple[str | None, str | None], list[float]] = {}
 
     def explain(self, job_id: JobId) -> Explanation:
         job = self._stored(job_id)
@@ -38,7 +36,7 @@ class Explainer:
             if job.state is JobState.QUEUED:
                 # By now it may have started, or be over.
                 job = state.jobs.get(job_id) or self._stored(job_id)
-            return explain(state, self._policy, job, now, lambda other: self._remaining(other, now))
+            return explain(state, self._policy, job, now, lambda other: self._facts.estimate(other, now))
 
     def _stored(self, job_id: JobId) -> Job:
         row = self._store.job(job_id)
@@ -46,33 +44,11 @@ class Explainer:
             raise NotFound(f"there is no job {job_id}")
         return row.job
 
-    def _remaining(self, job: Job, now: float) -> Estimate | None:
-        """How long the job still runs once it runs."""
-        ran = job.ran.at(now)
-        row = self._store.job(job.id) if ran and job.spec.steps else None
-        if job.spec.steps and row and row.progress:
-            by_steps = remaining_by_steps(ran, row.progress.step, job.spec.steps)
-            if by_steps:
-                return by_steps
-        for user, name in ((job.user, job.spec.name), (None, None)):
-            if estimate := remaining_by_history(ran, self._durations_of(user, name)):
-                return estimate
-        if job.time_limit is not None:
-            left = max(0.0, job.time_limit - ran)
-            return Estimate(0.0, left, left)
-        return None
-
-    def _durations_of(self, user: str | None, name: str | None) -> list[float]:
-        known = self._durations.get((user, name))
-        if known is None:
-            known = [seconds for seconds, _ in self._store.durations(user, name, 100)]
-            self._durations[user, name] = known
-        return known
-
     def _refresh(self, now: float) -> State:
         saved = self._saved
         if saved is None or saved.serial != self._store.last_event_serial():
             saved = self._saved = self._store.load_state(saved)
+            self._facts.refresh()
             self._policy, _ = policy_or_default(saved.policy)
             self._state = restore(
                 self._policy.order,
@@ -84,7 +60,6 @@ class Explainer:
                 saved.memory,
                 now,
             )
-            self._durations.clear()
         for name in self._state.due(now):  # back-offs that have ended since, without an event
             job = self._state.jobs.get(name)
             if job and job.state is JobState.QUEUED:

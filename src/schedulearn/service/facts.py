@@ -6,102 +6,64 @@ from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.domain.states import JobState
-from schedulearn.estimate.features import Features
-from schedulearn.estimate.history import Finished, History
-from schedulearn.estimate.remaining import remaining_by_steps
-from schedulearn.store import Store
+from schedulearn.estimate.remaining import Estimate
+from schedulearn.service.estimator import Estimator
+from schedulearn.service.restarts import Restarts
+from schedulearn.store import Progress, Store
 
 _LOOK_EVERY = 2.0  # seconds between two looks at the steps of running jobs
-_RESTART_COST = 10.0  # seconds: to save, stop, start Python again and load; a guess on the careful side
-_REMEMBERED = 1000  # finished jobs that are learned from
-_FEW = 50  # are looked at first: mostly no more have ended since the last look
+_MOST_SEEN = 20_000  # jobs whose progress is remembered
 
 
 class LiveFacts:
-    """Steps where a job said how many there are, else the durations of earlier jobs like it."""
+    """Steps where a job said how many there are, else when its loss flattens, else the durations of jobs like it."""
 
     steady = False  # a job may turn out to be slower than was thought
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._history: History | None = None
-        self._steps: dict[JobId, int] = {}
+        self._estimator = Estimator(store)
+        self.restarts = Restarts(store)
+        self._seen: dict[JobId, Progress | None] = {}  # how far jobs are, or were when they last ran
         self._looked_at = -math.inf
 
+    def refresh(self) -> None:
+        """Jobs have ended, or been started again, since the store was last read: look there when next asked."""
+        self._estimator.refresh()
+        self.restarts.refresh()
+
+    def estimate(self, job: Job, now: float) -> Estimate | None:
+        """Seconds that it still runs, once it runs; None where nothing is known."""
+        return self._estimator.remaining(job, self._progress(job, now), now)
+
     def remaining(self, job: Job, now: float) -> float:
-        self._look(now)
-        ran = job.ran.at(now)
-        step = self._steps.get(job.id)
-        if job.spec.steps and step and (by_steps := remaining_by_steps(ran, step, job.spec.steps)):
-            return by_steps.expected
-        known = self._past().remaining(job.user, job.spec.name, slots_of(job), ran)
-        return known.expected if known else math.inf
+        estimate = self.estimate(job, now)
+        return estimate.expected if estimate else math.inf
 
     def duration(self, job: Job) -> float:
-        known = self._past().duration(job.user, job.spec.name, slots_of(job))
-        return known.expected if known else math.inf
+        estimate = self._estimator.duration(job)
+        return estimate.expected if estimate else math.inf
 
     def speedup(self, job: Job) -> SpeedUp:
         return assumed_speedup(job.shape.workers.max)
 
-    def restart_cost(self, job: Job) -> float:  # noqa: ARG002 - nothing is measured for single jobs yet
-        return _RESTART_COST
+    def restart_cost(self, job: Job) -> float:
+        return self.restarts.cost(job)
+
+    def _progress(self, job: Job, now: float) -> Progress | None:
+        if not job.attempt:
+            return None
+        if now - self._looked_at >= _LOOK_EVERY:
+            self._look(now)
+        if job.id not in self._seen:  # it has run before, and waits
+            row = self._store.job(job.id)
+            self._seen[job.id] = row.progress if row else None
+        return self._seen[job.id]
 
     def _look(self, now: float) -> None:
-        """See how far running jobs are, if that was not done just now."""
-        if now - self._looked_at < _LOOK_EVERY:
-            return
+        """See how far running jobs are."""
         self._looked_at = now
+        if len(self._seen) > _MOST_SEEN:
+            self._seen.clear()
         rows, _ = self._store.list_jobs([JobState.RUNNING], limit=10_000)
-        self._steps = {row.job.id: row.progress.step for row in rows if row.progress}
-
-    def learn(self, job: Job) -> None:
-        self._past().learn(_finished(job))
-
-    def _past(self) -> History:
-        # Read when first asked for: most policies never ask.
-        if self._history is None:
-            self._history = PastJobs(self._store).read()
-        return self._history
-
-
-class PastJobs:
-    """The jobs in the store that finished well. Not thread-safe."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._last = (-math.inf, JobId(0))  # when the last one ended that is known, and which it was
-        self._history = History()
-
-    def read(self) -> History:
-        """What is known by now; only what ended since the last time is learned anew."""
-        jobs = self._latest(_FEW)
-        if len(jobs) == _FEW and _ended(jobs[-1]) > self._last:
-            jobs = self._latest(_REMEMBERED)
-        for job in reversed(jobs):
-            if _ended(job) > self._last:
-                self._history.learn(_finished(job))
-                self._last = _ended(job)
-        return self._history
-
-    def _latest(self, count: int) -> list[Job]:
-        rows, _ = self._store.list_jobs([JobState.SUCCEEDED], sort="finished_at", descending=True, limit=count)
-        return [row.job for row in rows]
-
-
-def slots_of(job: Job) -> int:
-    """The GPUs that it asks for, of all its workers."""
-    return job.shape.workers.want * job.shape.gpus
-
-
-def _ended(job: Job) -> tuple[float, JobId]:
-    return job.finished_at or 0.0, job.id
-
-
-def _finished(job: Job) -> Finished:
-    return Finished(job.user, job.spec.name, slots_of(job), job.ran.value, _features(job))
-
-
-def _features(job: Job) -> Features:
-    """What it asked for altogether; what it used of that is not measured."""
-    return dict(job.shape.per_worker * job.shape.workers.want)
+        self._seen.update((row.job.id, row.progress) for row in rows)

@@ -115,7 +115,7 @@ class Scheduler:
         # 6. Act; what comes of it arrives as events
         for command in changes.commands:
             self._carry_out(command)
-        self._learn(changes)
+        self._learn(changes, now)
         self._wake_at = next_wake(self.state)
 
     def _sleep(self) -> None:
@@ -216,10 +216,11 @@ class Scheduler:
             )
         )
 
-    def _learn(self, changes: Changes) -> None:
-        for job in changes.jobs.values():
-            if job.state is JobState.SUCCEEDED:
-                self._facts.learn(job)
+    def _learn(self, changes: Changes, now: float) -> None:
+        if any(job.state is JobState.SUCCEEDED for job in changes.jobs.values()):
+            self._facts.refresh()
+        self._facts.restarts.started(changes.attempts.values(), self.state.jobs)
+        self._facts.restarts.look(self.state.jobs, now)
 
     # --- 6. act ---
 
@@ -275,6 +276,7 @@ class Scheduler:
         self._nodes_seen_at = 0.0
         for attempt in list(self.state.attempts.values()):
             self._find_again(attempt)
+        self._facts.restarts.started(self.state.attempts.values(), self.state.jobs)
         self.wake()
 
     def _find_again(self, attempt: Attempt) -> None:

@@ -1,4 +1,5 @@
-"""Durations as they are guessed from the jobs that have completed so far, instead of the true ones."""
+"""Durations as the live service would guess them, instead of the true ones: by what a job with a learning curve has
+reported so far, else by the jobs that have completed."""
 
 import math
 from dataclasses import asdict
@@ -6,9 +7,12 @@ from typing import Any
 
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
+from schedulearn.domain.learning import LearningCurve
 from schedulearn.domain.speedup import SpeedUp
+from schedulearn.estimate.combine import Facts, remaining
 from schedulearn.estimate.error import accuracy
 from schedulearn.estimate.history import Finished, History
+from schedulearn.estimate.loss import Flattening
 from schedulearn.estimate.remaining import Estimate
 from schedulearn.sim.model import JobModel
 
@@ -29,6 +33,8 @@ class EstimatedFacts:
         self._waiting: dict[JobId, tuple[int, float]] = {}  # (attempts so far, seconds)
         self._pairs: list[tuple[Estimate, float]] = []  # (estimated, true) of completed jobs
         self._unknown = 0  # jobs of which nothing was known when they were submitted
+        self._flattening = Flattening()
+        self._by_curve: dict[JobId, tuple[Estimate, float]] = {}  # the same pairs, as a learning curve first told it
 
     def of(self, models: dict[JobId, JobModel]) -> "EstimatedFacts":
         """Of the jobs of this simulation."""
@@ -69,7 +75,10 @@ class EstimatedFacts:
         found = accuracy(self._pairs)
         if found is None and not self._unknown:
             return {"source": "not needed"}
-        return {"source": "history", "unknown": self._unknown, **(asdict(found) if found else {"count": 0})}
+        report = {"source": "history", "unknown": self._unknown, **(asdict(found) if found else {"count": 0})}
+        if curves := accuracy(self._by_curve.values()):
+            report |= {"by_curve": curves.count, "curve_error": curves.median_error}
+        return report
 
     def _note(self, job: Job) -> Estimate | None:
         """The guess of when it was submitted, which is when it is first asked for."""
@@ -84,5 +93,19 @@ class EstimatedFacts:
         model = self._models[job.id]
         trace = model.trace
         done = trace.duration - model.left(now)  # what it has done so far is no secret
-        estimate = self._history.remaining(trace.user, trace.name, trace.gpus, done)
+        if trace.learning is not None and done > 0:
+            estimate = self._with_curve(model, trace.learning, done)
+        else:
+            estimate = self._history.remaining(trace.user, trace.name, trace.gpus, done)
         return estimate.expected if estimate else math.inf
+
+    def _with_curve(self, model: JobModel, curve: LearningCurve, done: float) -> Estimate | None:
+        """Its steps are counted in parts of its work, and nobody knows how many it will do."""
+        trace = model.trace
+        progress = done / trace.duration
+        flat = self._flattening.of(curve, curve.passed(progress), curve.points, curve.goal)
+        facts = Facts(trace.user, trace.name, trace.gpus, ran=done, step=progress, flat=flat)
+        estimate = remaining(facts, self._history)
+        if flat is not None and estimate is not None and estimate.source == flat.source:
+            self._by_curve.setdefault(model.job.id, (estimate.after(done), trace.duration))
+        return estimate

@@ -96,11 +96,14 @@ def estimates_in_words(estimates: Mapping[str, Any]) -> str:
         return "true durations (--oracle)"
     if estimates.get("source") != "history":
         return "none needed"
-    unknown = f"; {estimates['unknown']:,} jobs came before anything was known" if estimates.get("unknown") else ""
+    more = f"; {estimates['unknown']:,} jobs came before anything was known" if estimates.get("unknown") else ""
+    if estimates.get("by_curve"):
+        error = f"{100 * estimates['curve_error']:.0f} %"
+        more += f"; for {estimates['by_curve']:,} also by their learning curves, half of those off by more than {error}"
     if not estimates.get("count"):
-        return f"estimates from earlier jobs{unknown}"
+        return f"estimates from earlier jobs{more}"
     return (
         f"estimates from earlier jobs: half of them off by more than {100 * estimates['median_error']:.0f} %, "
         f"the middle one {estimates['bias']:.2g} × the truth, "
-        f"{100 * estimates['within_range']:.0f} % of the truths inside the estimated range{unknown}"
+        f"{100 * estimates['within_range']:.0f} % of the truths inside the estimated range{more}"
     )

@@ -31,6 +31,15 @@ class JobModel:
             return max(0.0, self._left - self._rate * (now - self._since))
         return self._left
 
+    def progress(self, now: float) -> float:
+        """The part of its work that is done, 0 to 1."""
+        return 1.0 - self.left(now) / self.trace.duration if self.trace.duration > 0 else 1.0
+
+    def metric(self, now: float) -> float | None:
+        """What it reports at this point of its training: its loss, or whatever its curve is of; None without one."""
+        curve = self.trace.learning
+        return None if curve is None else curve.value(self.progress(now))
+
     def run(self, now: float, rate: float) -> float:
         """It runs at this rate from `now` on; returns when it will end."""
         self._left, self._since, self._rate = self.left(now), now, rate

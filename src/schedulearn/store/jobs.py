@@ -98,16 +98,13 @@ class Jobs(Part):
             counts = {state: count for state, count in connection.execute(query)}  # noqa: C416 # rows are no pairs
         return {state: counts.get(state.value, 0) for state in JobState}
 
-    def durations(self, user: str | None = None, name: str | None = None, limit: int = 100) -> list[tuple[float, int]]:
-        """(seconds run, GPUs) of the succeeded jobs that ended last, the latest first."""
-        query = sa.select(jobs.c.ran_value, jobs.c.gpus).where(jobs.c.state == JobState.SUCCEEDED.value)
-        if user is not None:
-            query = query.where(jobs.c.user == user)
-        if name is not None:
-            query = query.where(jobs.c.name == name)
-        query = query.order_by(jobs.c.finished_at.desc(), jobs.c.id.desc()).limit(limit)
+    def last_succeeded(self) -> tuple[float, JobId] | None:
+        """When the last job ended that ended well, and which it was."""
+        query = sa.select(jobs.c.finished_at, jobs.c.id).where(jobs.c.state == JobState.SUCCEEDED.value)
+        query = query.order_by(jobs.c.finished_at.desc(), jobs.c.id.desc()).limit(1)
         with self._db.read() as connection:
-            return [(ran, gpus) for ran, gpus in connection.execute(query)]
+            row = connection.execute(query).one_or_none()
+        return (row.finished_at, JobId(row.id)) if row else None
 
 
 def read_attempts(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> list[Attempt]:

@@ -81,6 +81,16 @@ class Metrics(Part):
             curve = [CurvePoint(*found) for found in connection.execute(query.order_by(point.ordinal))]
         return curve if (row.total - 1) % stride == 0 else [*curve, latest]
 
+    def first_progress(self, job: JobId, since: float) -> float | None:
+        """When the first value came of those that came since then; of a thinned curve, of those that are left."""
+        series, point = metric_series.c, metric_points.c
+        early = sa.select(sa.func.min(point.at)).join(metric_series, series.id == point.series)
+        early = early.where(series.job == job, point.at >= since)
+        latest = sa.select(sa.func.min(series.updated_at)).where(series.job == job, series.updated_at >= since)
+        with self._db.read() as connection:
+            times = [connection.execute(query).scalar() for query in (early, latest)]
+        return min((time for time in times if time is not None), default=None)
+
     def series_of(self, job: JobId) -> list[Series]:
         """All metrics of a job, by name. Of several workers, the one with the lowest rank speaks for the job."""
         query = sa.select(metric_series).where(metric_series.c.job == job)
@@ -101,7 +111,7 @@ class Metrics(Part):
 def progress_from(row: sa.Row[Any]) -> Progress:
     latest_is_there = (row.total - 1) % row.spark_stride == 0
     spark = row.spark if latest_is_there else [*row.spark, row.last_value]
-    return Progress(row.last_step, row.name, row.last_value, tuple(spark), row.updated_at)
+    return Progress(row.last_step, row.name, row.last_value, tuple(spark), row.updated_at, row.total)
 
 
 def _is(worker: WorkerId) -> sa.ColumnElement[bool]:

@@ -70,6 +70,7 @@ class Progress:
     value: float  # the latest; may be nan
     spark: tuple[float, ...]  # at most 24 values over the whole run, the latest last; may hold nan
     updated_at: float
+    count: int = 0  # values that ever came
 
 
 @dataclass(frozen=True, slots=True)

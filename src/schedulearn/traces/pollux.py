@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from schedulearn.domain.errors import InvalidSpec
+from schedulearn.domain.learning import LearningCurve
 from schedulearn.domain.speedup import SpeedUp
 from schedulearn.traces.fields import count, number
 from schedulearn.traces.profiles import MOST_BATCH, Profiles
@@ -25,7 +26,7 @@ def read(source: Source) -> Rows[TraceJob]:
     profiles = Profiles(folder)
 
     @cache  # a few models and batch sizes make up a whole workload
-    def curves(model: str, batch: int) -> tuple[SpeedUp, tuple[tuple[float, float], ...]]:
+    def curves(model: str, batch: int) -> tuple[SpeedUp, LearningCurve]:
         profile = profiles.get(model)
         return profile.speedup(batch), profile.learning(batch)
 
@@ -43,7 +44,6 @@ def read(source: Source) -> Rows[TraceJob]:
             name=model,
             speedup=speedup,
             learning=learning,
-            goal=profile.goal,
         )
 
     jobs, problems = read_table(source, COLUMNS, job, optional=("name",))

@@ -15,6 +15,7 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from schedulearn.domain.learning import LearningCurve
 from schedulearn.domain.speedup import SpeedUp
 from schedulearn.traces.fields import BadRow, count, duration, number, positive
 from schedulearn.traces.table import Rows, Source, read_lines, read_table
@@ -86,10 +87,11 @@ class Profile:
         """To the end of the last epoch."""
         return self._curve(batch)[-1].iterations
 
-    def learning(self, batch: int) -> tuple[tuple[float, float], ...]:
-        """(part of the work done, metric) after each epoch."""
+    def learning(self, batch: int) -> LearningCurve:
+        """The metric after each epoch. Of epochs that end at one iteration, as a table may have it, the last counts."""
         curve = self._curve(batch)
-        return tuple((epoch.iterations / curve[-1].iterations, epoch.metric) for epoch in curve)
+        points = {epoch.iterations / curve[-1].iterations: epoch.metric for epoch in curve}
+        return LearningCurve(points.items(), self.goal)
 
     @property
     def goal(self) -> str:

@@ -20,6 +20,7 @@ class Options:
     seed: int = 1
     deadlines: float = 0.0  # the share of jobs that have one
     elastic: bool = False  # whether jobs have a range of workers and a speed-up curve
+    curves: bool = False  # whether jobs have a learning curve
 
 
 def parse(query: str, *, gpus: int | None = None, jobs: int | None = None) -> Options:
@@ -87,4 +88,5 @@ PARAMETERS: Mapping[str, Callable[[str, str], Any]] = {
     "seed": _whole(0, 2**63),
     "deadlines": _share,
     "elastic": _flag,
+    "curves": _flag,
 }

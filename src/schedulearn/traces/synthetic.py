@@ -1,23 +1,26 @@
 """Workloads that are made up, and look real.
 
-    synthetic:philly?jobs=1000&load=0.9&gpus=64&seed=1&deadlines=0.3&elastic=true
+    synthetic:philly?jobs=1000&load=0.9&gpus=64&seed=1&deadlines=0.3&elastic=true&curves=true
 
 - Durations are heavy-tailed: a mixture of log-normals, from a debugging run of a minute to training of weeks.
 - A few users submit most jobs. Jobs of one user and name last about equally long, so that history can estimate them.
+- Learning curves fall as losses do. A user's jobs of one name learn alike; some are trained for longer than they need,
+  others end before their loss is flat.
 - Arrivals follow a daily rhythm over the time in which all the work makes up `load` of the `gpus`.
 - The same source gives the same jobs everywhere: only `Random.random` is used, which Python promises not to change,
   and times are rounded, so that the last bit of a machine's logarithm does not show.
 """
 
 from bisect import bisect
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import ceil, cos, exp, log, pi, sin, sqrt
 from random import Random
 from typing import Generic, TypeVar
 
 from schedulearn.domain.errors import InvalidSpec
+from schedulearn.domain.learning import LearningCurve
 from schedulearn.domain.speedup import assumed_speedup
 from schedulearn.traces.query import Options, parse
 from schedulearn.traces.types import TraceJob, Workload
@@ -30,6 +33,12 @@ LONGEST = 30 * DAY
 RHYTHM = 0.6  # the busiest hour has (1 + this) / (1 − this) times the arrivals of the quietest
 SPREAD = 0.3  # of the logarithm of the durations of one user's jobs of one name
 TIGHTEST, LOOSEST = 1.1, 4.0  # a deadline's distance in durations
+EPOCHS = 50  # points of a learning curve
+FLAT_FROM, FLAT_TO = 0.4, 1.6  # parts of its work at which a job's loss is flat: training twice as long gains 2 % more
+FALLS: Sequence[tuple[Callable[[float], float], float]] = (  # how a loss falls, and from where on it is flat
+    (lambda z: exp(-z), log(50)),
+    (lambda z: 1 / (1 + z), 24.5),
+)
 MODELS = {"resnet50": 0.03, "bert": 0.08, "lstm": 0.15}  # and what each further worker costs it in speed-up
 
 
@@ -92,7 +101,8 @@ def _jobs(mix: Mix, options: Options, rng: Random) -> list[TraceJob]:
     drafts = _drafts(mix, options, rng)
     work = sum(draft.duration * draft.gpus for draft in drafts)
     arrivals = _arrivals(len(drafts), work / (options.load * options.gpus), rng)
-    return [_job(serial, draft, arrivals[serial], options, rng) for serial, draft in enumerate(drafts)]
+    jobs = [_job(serial, draft, arrivals[serial], options, rng) for serial, draft in enumerate(drafts)]
+    return _with_curves(jobs, Random(options.seed)) if options.curves else jobs
 
 
 def _drafts(mix: Mix, options: Options, rng: Random) -> list[Draft]:
@@ -145,6 +155,24 @@ def _job(serial: int, draft: Draft, arrival: float, options: Options, rng: Rando
         workers=workers,
         speedup=assumed_speedup(workers[1], MODELS[draft.model]) if workers else None,
     )
+
+
+def _with_curves(jobs: Sequence[TraceJob], rng: Random) -> list[TraceJob]:
+    """With numbers of their own, so that all the rest stays as it is without curves."""
+    known: dict[tuple[str, str], LearningCurve] = {}
+    for job in jobs:
+        if (job.user, job.name) not in known:
+            known[job.user, job.name] = _curve(rng)
+    return [replace(job, learning=known[job.user, job.name]) for job in jobs]
+
+
+def _curve(rng: Random) -> LearningCurve:
+    """A loss after each epoch, rounded for the same reason as times are."""
+    fall, reach = FALLS[int(rng.random() * len(FALLS))]
+    flat = FLAT_FROM * (FLAT_TO / FLAT_FROM) ** rng.random()
+    height, low = 1 + 7 * rng.random(), 0.5 * rng.random()
+    parts = [epoch / EPOCHS for epoch in range(1, EPOCHS + 1)]
+    return LearningCurve([(part, round(low + height * fall(reach * part / flat), 6)) for part in parts], "min")
 
 
 class _Draw(Generic[T]):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from schedulearn.domain.learning import LearningCurve
 from schedulearn.domain.speedup import SpeedUp
 
 
@@ -20,8 +21,7 @@ class TraceJob:
     workers: tuple[int, int] | None = None  # smallest and largest number of workers; None: the trace does not say
     speedup: SpeedUp | None = None  # measured; None: the assumed one
     cpus: float = 0.0  # cores that each worker keeps busy when it is alone; 0: cores do not matter to it
-    learning: Sequence[tuple[float, float]] = ()  # (part of the work done, metric) in order; empty: not known
-    goal: str = "max"  # whether that metric is to rise or to fall
+    learning: LearningCurve | None = None  # what it reports as it gets on; None: not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,12 @@ from schedulearn.cli.view.words import (
     instant,
     nodes_of,
     number,
+    size,
     sparkline,
     steps_done,
 )
+
+_IN_BYTES = ("memory", "shm")  # resources that are counted so
 
 Columns = Sequence[Column]
 Rows = Sequence[Row]
@@ -91,13 +94,13 @@ def _interruptions(job: Json) -> str:
 
 
 def needs(spec: Json) -> str:
-    """`1..4 workers, each with gpus 1, cpus 0.5..4, memory 4GB`"""
+    """`1..4 workers, each with gpus 1, cpus 0.5..4, memory 4 GB`"""
     workers = spec.get("workers")
     if isinstance(workers, dict):
         low, high = workers.get("min", 1), workers.get("max", workers.get("want", 1))
         workers = low if low == high else f"{low}..{high}"
     resources = ", ".join(
-        f"{k} {_amount(v)}" for k, v in (spec.get("resources") or {}).items() if v not in (None, 0, "")
+        f"{k} {_amount(k, v)}" for k, v in (spec.get("resources") or {}).items() if v not in (None, 0, "")
     )
     if not workers:
         return clean(resources)
@@ -106,11 +109,13 @@ def needs(spec: Json) -> str:
     return clean(f"{workers} workers" + (f", each with {resources}" if resources else ""))
 
 
-def _amount(value: object) -> str:
-    """As it was written, or `low..high` of a range that was taken apart."""
+def _amount(name: str, value: object) -> str:
+    """As it was written, or `low..high` of a range that was taken apart; bytes in a unit that can be read."""
     if isinstance(value, dict):
         low, high = value.get("min"), value.get("max")
         return str(low) if low == high else f"{low}..{high}"
+    if name in _IN_BYTES and isinstance(value, int | float):
+        return size(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

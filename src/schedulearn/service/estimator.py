@@ -1,0 +1,106 @@
+"""How long jobs still run: by their steps, their loss, and the jobs that the store has seen to the end."""
+
+import math
+
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import Job
+from schedulearn.domain.states import JobState
+from schedulearn.estimate import combine
+from schedulearn.estimate.features import Features
+from schedulearn.estimate.history import Finished, History
+from schedulearn.estimate.loss import Flattening, Points
+from schedulearn.estimate.remaining import Estimate
+from schedulearn.store import Progress, Store
+
+_REMEMBERED = 1000  # finished jobs that are learned from
+_FEW = 50  # are looked at first: mostly no more have ended since the last look
+_CURVE = 500  # points of a curve that are read to see when it flattens
+
+
+class Estimator:
+    """Reads the store when it is first asked, and again after `refresh`. Not thread-safe."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._past_jobs = PastJobs(store)
+        self._past: History | None = None
+        self._flattening = Flattening()
+
+    def refresh(self) -> None:
+        """Jobs may have ended since."""
+        self._past = None
+
+    @property
+    def history(self) -> History:
+        if self._past is None:
+            self._past = self._past_jobs.read()
+        return self._past
+
+    def remaining(self, job: Job, progress: Progress | None, now: float) -> Estimate | None:
+        """Seconds that it still runs, once it runs; None where nothing is known."""
+        facts = combine.Facts(
+            job.user,
+            job.spec.name,
+            slots_of(job),
+            ran=job.ran.at(now),
+            step=progress.step if progress else None,
+            steps=job.spec.steps,
+            flat=self._flat(job, progress) if progress and not job.spec.steps else None,
+            time_limit=job.time_limit,
+        )
+        return combine.remaining(facts, self.history)
+
+    def duration(self, job: Job) -> Estimate | None:
+        """Seconds that such a job runs altogether."""
+        return self.history.duration(job.user, job.spec.name, slots_of(job))
+
+    def _flat(self, job: Job, progress: Progress) -> Estimate | None:
+        def points(_: int) -> Points:
+            return [(point.step, point.value) for point in self._store.curve(job.id, progress.metric, _CURVE)]
+
+        return self._flattening.of(job.id, progress.count, points, job.spec.metric.goal)
+
+
+class PastJobs:
+    """The jobs in the store that finished well. Not thread-safe."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._last = (-math.inf, JobId(0))  # when the last one ended that is known, and which it was
+        self._history = History()
+
+    def read(self) -> History:
+        """What is known by now; only what ended since the last time is learned anew."""
+        newest = self._store.last_succeeded()
+        if newest is None or newest <= self._last:
+            return self._history
+        jobs = self._latest(_FEW)
+        if len(jobs) == _FEW and _ended(jobs[-1]) > self._last:
+            jobs = self._latest(_REMEMBERED)
+        for job in reversed(jobs):
+            if _ended(job) > self._last:
+                self._history.learn(_finished(job))
+                self._last = _ended(job)
+        return self._history
+
+    def _latest(self, count: int) -> list[Job]:
+        rows, _ = self._store.list_jobs([JobState.SUCCEEDED], sort="finished_at", descending=True, limit=count)
+        return [row.job for row in rows]
+
+
+def slots_of(job: Job) -> int:
+    """The GPUs that it asks for, of all its workers."""
+    return job.shape.workers.want * job.shape.gpus
+
+
+def _ended(job: Job) -> tuple[float, JobId]:
+    return job.finished_at or 0.0, job.id
+
+
+def _finished(job: Job) -> Finished:
+    return Finished(job.user, job.spec.name, slots_of(job), job.ran.value, _features(job))
+
+
+def _features(job: Job) -> Features:
+    """What it asked for altogether; what it used of that is not measured."""
+    return dict(job.shape.per_worker * job.shape.workers.want)

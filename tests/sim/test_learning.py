@@ -1,0 +1,104 @@
+"""Simulated jobs that learn: what they report as they get on, and what can be told from it."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from schedulearn.domain.learning import LearningCurve
+from schedulearn.sim.estimated import EstimatedFacts
+from schedulearn.sim.figures import estimates_in_words
+from schedulearn.sim.metrics import Result
+from schedulearn.sim.model import JobModel, SpecMaker, make_job
+from schedulearn.sim.run import Request, prepare
+from schedulearn.traces.types import TraceJob
+
+FLAT = 0.8  # the part of its work from which on it is flat
+CURVE = LearningCurve([(k / 100, 1 + 4 * math.exp(-math.log(50) * k / 100 / FLAT)) for k in range(1, 101)])
+TRACE = TraceJob("a", 0.0, 1000.0, 1, "ann", "mnist", learning=CURVE)
+
+
+def model_of(trace: TraceJob = TRACE) -> JobModel:
+    return JobModel(make_job(1, trace, SpecMaker(elastic=False).spec(trace)), trace)
+
+
+def facts_of(model: JobModel, *earlier: float) -> EstimatedFacts:
+    """What is known of this job after jobs like it that ran for so many seconds."""
+    facts = EstimatedFacts().of({model.job.id: model})
+    for seconds in earlier:
+        facts.ended(model_of(replace(TRACE, duration=seconds)))
+    return facts
+
+
+def run(trace: str, policy: str = "srtf", **more: bool) -> Result:
+    study = prepare(Request(cluster="4x4", policies=[policy], trace=trace, **more))  # type: ignore[arg-type]
+    return study.run(study.choices[0])
+
+
+# --- what a job reports
+
+
+def test_the_loss_follows_the_work_that_is_done_whatever_the_speed() -> None:
+    model = model_of()
+    assert model.metric(0.0) == CURVE.value(0.0)
+    model.run(0.0, rate=2.0)
+    assert model.metric(100.0) == pytest.approx(CURVE.value(0.2))
+    model.run(100.0, rate=0.5)
+    assert model.metric(300.0) == pytest.approx(CURVE.value(0.3))
+    model.stop(300.0, checkpoint_every=200.0)
+    assert (model.progress(900.0), model.metric(900.0)) == (pytest.approx(0.2), pytest.approx(CURVE.value(0.2)))
+
+
+def test_a_job_without_a_curve_reports_nothing() -> None:
+    assert model_of(replace(TRACE, learning=None)).metric(5.0) is None
+
+
+def test_a_job_that_ends_at_once_is_done() -> None:
+    assert model_of(replace(TRACE, duration=0.0)).metric(0.0) == CURVE.value(1.0)
+
+
+# --- what is guessed from it
+
+
+def test_the_time_left_is_told_by_when_the_loss_flattens() -> None:
+    model = model_of()
+    facts = facts_of(model)
+    assert facts.remaining(model.job, 0.0) == math.inf, "nothing is known of it"
+    model.run(0.0, rate=1.0)
+    model.job.attempt = 1
+    assert facts.remaining(model.job, 50.0) == math.inf, "a few values tell nothing"
+    model.job.attempt = 2
+    assert facts.remaining(model.job, 400.0) == pytest.approx(1000 * FLAT - 400, rel=0.05)
+
+
+def test_it_goes_before_what_other_jobs_took_until_it_is_flat() -> None:
+    model = model_of()
+    facts = facts_of(model, 2000.0, 2000.0, 2000.0)
+    model.run(0.0, rate=1.0)
+    seen = {}
+    for attempt, now in enumerate((50.0, 400.0, 900.0), 1):
+        model.job.attempt = attempt
+        seen[now] = facts.remaining(model.job, now)
+    assert seen == {50.0: 1950.0, 400.0: pytest.approx(400.0, rel=0.05), 900.0: 1100.0}
+
+
+def test_the_report_says_how_far_off_curves_were() -> None:
+    result = run("synthetic:philly?jobs=300&load=2&curves=true")
+    known = result.estimates
+    assert 0 < known["by_curve"] <= 300
+    assert 0 < known["curve_error"] < 2
+    assert f"for {known['by_curve']} also by their learning curves" in estimates_in_words(known)
+
+
+# --- where it must not matter
+
+
+@pytest.mark.parametrize("policy", ["srtf", "srsf", "afs-l", "tiresias"])
+def test_true_durations_do_not_care_for_curves(policy: str) -> None:
+    made = "synthetic:philly?jobs=200&load=2&elastic=true"
+    with_curves, without = (run(made + more, policy, oracle=True) for more in ("&curves=true", ""))
+    assert list(with_curves.jobs) == list(without.jobs)
+
+
+def test_jobs_without_curves_are_guessed_as_ever() -> None:
+    assert "by_curve" not in run("synthetic:philly?jobs=300&load=2").estimates
