@@ -423,7 +423,7 @@ def test_after_a_restart_a_policy_that_fails_gives_way_to_the_default(
 def test_a_default_that_fails_is_told_once_and_harms_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     job = bench.submit()
     with monkeypatch.context() as patch:
-        patch.setattr("schedulearn.policies.allocate.rigid.Rigid.allocate", Raises.allocate)
+        patch.setattr("schedulearn.policies.place.pack.Pack.place", lambda *_: 1 / 0)
         for _ in range(3):
             assert bench.cycle(1.0) == []
     assert bench.story().count("policy_fault") == 1
