@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from schedulearn.control.in_place import InPlace, put_back
 from schedulearn.control.ledger import Ledger, NodeLedger
 from schedulearn.control.queue import Queue, QueueWalk
 from schedulearn.domain.errors import BadPlan
@@ -91,7 +92,8 @@ class PoolContest:
         self._undo, self._limits = undo, dict(limits)
         self._walk = QueueWalk(queue, pool)
         self._free = ledger.free_slots(pool)
-        if queue.demand[pool] <= self._free + _FORGIVEN and not policy.allocate.elastic:
+        self.suspended = suspended = queue.suspended[pool]
+        if queue.demand[pool] <= self._free + _FORGIVEN and not policy.allocate.elastic and not suspended:
             holders = {}  # there is room for everybody: nobody who runs needs to be looked at
         self._holders = holders
         self._held = sum([len(job.spots) * job.shape.slots for job in holders.values()])
@@ -102,6 +104,10 @@ class PoolContest:
         self._losing: dict[JobId, Job] | None = None  # if all running jobs were given their min, but for these
         self._reserved_for: Job | None = None
         self._withheld = 0.0  # free slots kept back for that job; those who run behind it keep what they have
+        self._uncounted = ledger.uncounted_slots(pool) if suspended else 0.0  # free, but only for who is there already
+        self._in_place: InPlace | None = None  # only needed where some must go back to places that others may have
+        if suspended and holders:
+            self._in_place = InPlace(ledger, undo, holders.values(), suspends=policy.order.suspends)
 
     # --- what a stage sees
 
@@ -132,7 +138,7 @@ class PoolContest:
 
     @property
     def room_is_enough(self) -> bool:
-        return bool(self._holders) and not self._limits
+        return bool(self._holders) and not self._limits and self._in_place is None
 
     def all_waiting(self) -> Iterator[Job]:
         return self._queue.in_order(self._pool)
@@ -169,12 +175,17 @@ class PoolContest:
     def give(self, job: Job, workers: int) -> bool:
         more = (workers - self._given_so_far(job)) * job.shape.slots
         spots = job.spots
-        if more > (self._left if spots else self._left - self._withheld) + _FORGIVEN:
+        within_reach = self._left if spots else self._left - self._withheld
+        if job.pinned:
+            within_reach += self._uncounted
+        if more > within_reach + _FORGIVEN:
             return False
+        first = job.id not in self._given
+        if not spots and first and self._limits.get(job.shape, 1) <= 0:
+            return False  # it would fit by count, but was found to have no place
+        if self._in_place and not self._in_place.put(job):
+            return False  # somebody who goes first is there
         if not spots:
-            first = job.id not in self._given
-            if first and self._limits.get(job.shape, 1) <= 0:
-                return False  # it would fit by count, but was found to have no place
             if not self._holders and not self._place_now(job, workers):
                 return False
             if first:
@@ -186,6 +197,9 @@ class PoolContest:
             self._changed[job.id] = (job, workers)
         else:
             self._changed.pop(job.id, None)
+        if job.pinned and self._uncounted:
+            outside = min(more, self._uncounted)
+            self._uncounted, more = self._uncounted - outside, more - outside
         self._left -= more
         self._given[job.id] = workers
         return True
@@ -214,7 +228,7 @@ class PoolContest:
 
     def reserve(self, job: Job) -> None:
         before, missing = self._ledger.free_slots(self._pool), job.shape.workers.want
-        for possible, node in self._ledger.by_promise(job.shape):
+        for possible, node in self._ledger.these(job.pinned) if job.pinned else self._ledger.by_promise(job.shape):
             if missing <= 0:
                 break
             self._undo.close(node)
@@ -225,6 +239,8 @@ class PoolContest:
 
     def end(self) -> None:
         self._walk.end()
+        if self._in_place:
+            self._in_place.end()
 
     def stopped(self) -> list[Job]:
         """Those that lose all their workers."""
@@ -284,6 +300,8 @@ def place_workers(
     job: Job, workers: int, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory
 ) -> tuple[Spot, ...] | None:
     """Spots for so many workers in all, those it has among them where it has any; taken from the ledger."""
+    if job.pinned and not job.spots:
+        return put_back(job, ledger, undo)
     kept = _keep(job.spots, workers)
     dropped = list(job.spots)
     for spot in kept:
@@ -303,6 +321,12 @@ def place_workers(
             return None
         new += [_take_on(name, job.shape, ledger, undo) for name in names]
     return (*kept, *new)
+
+
+def place_elsewhere(job: Job, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory) -> tuple[Spot, ...] | None:
+    """As many other spots as it has now; taken from the ledger."""
+    names = policy.place.place(job.shape, len(job.spots), ledger, memory)
+    return None if names is None else tuple(_take_on(name, job.shape, ledger, undo) for name in names)
 
 
 def _take_on(node: NodeName, shape: Shape, ledger: Ledger, undo: Undo) -> Spot:

@@ -20,6 +20,9 @@ class Queue:
         self.order, self.facts = order, facts
         self.runners = Runners(order, facts)
         self.demand: dict[str, float] = defaultdict(float)  # slots of each pool that all of them want together
+        self.suspended: dict[str, dict[JobId, Job]] = defaultdict(
+            dict
+        )  # by pool: those who can only go on where they are
         self._counts: dict[str, int] = defaultdict(int)  # by pool
         self._entries: dict[JobId, Entry] = {}
         self._heaps: dict[str, dict[Shape, list[Entry]]] = defaultdict(dict)  # by pool and shape
@@ -46,6 +49,8 @@ class Queue:
         if job.id not in self._entries:
             self.demand[shape.pool] += shape.workers.want * shape.slots
             self._counts[shape.pool] += 1
+            if job.pinned:
+                self.suspended[shape.pool][job.id] = job
         self._added += 1
         entry = ((-job.priority, *self.order.key(job, now, self.facts), job.id), self._added, job)
         self._entries[job.id] = entry
@@ -62,6 +67,7 @@ class Queue:
             shape = entry[2].shape
             self.demand[shape.pool] -= shape.workers.want * shape.slots
             self._counts[shape.pool] -= 1
+            self.suspended[shape.pool].pop(job, None)
 
     def is_head(self, job: Job) -> bool:
         entry = self.head(job.shape)
