@@ -1,6 +1,5 @@
 """What must hold whatever happens, for every preset."""
 
-from collections import Counter
 from copy import deepcopy
 
 from hypothesis import example, given, settings
@@ -8,79 +7,25 @@ from hypothesis import strategies as st
 
 from schedulearn.control.decide import decide
 from schedulearn.control.restore import restore
-from schedulearn.domain import events as ev
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.job import Job
 from schedulearn.estimate.facts import AssumedFacts
 from schedulearn.policies.presets import PRESETS
-from support.builders import BROKEN, LOST, OK, World, job, node
+from support.builders import OK, World, job, node
+from support.walks import check, do
 
 _sizes = st.tuples(st.integers(0, 4), st.sampled_from([0.5, 1, 2]), st.integers(1, 3), st.integers(0, 2))
 _submit = st.tuples(st.just("submit"), _sizes)
 _act = st.tuples(
-    st.sampled_from(["exit", "fail", "lose", "cancel", "delete", "pause", "resume", "start", "wait", "drain"]),
+    st.sampled_from(["exit", "fail", "lose", "cancel", "delete", "pause", "resume", "start", "wait", "still", "drain"]),
     st.integers(0, 30),
 )
 _steps = st.lists(st.one_of(_submit, _act), max_size=60)
 _clusters = st.lists(st.tuples(st.integers(1, 8), st.integers(0, 4)), min_size=1, max_size=4)
 
 
-def _check(w: World) -> None:
-    held = Counter(device for lease in w.state.leases.values() for device in lease.devices)
-    assert not held or max(held.values()) == 1, "a device is leased twice"
-    for ledger in w.state.ledger:
-        taken = [lease.amounts for lease in w.state.leases.values() if lease.node == ledger.name]
-        for name, capacity in ledger.node.capacity.items():
-            assert sum(amounts[name] for amounts in taken) <= capacity + 1e-6
-            promised = sum(_promised(job, ledger.name, name) for job in w.state.jobs.values())
-            assert abs(capacity - promised - ledger.free[name]) < 1e-6
-    for running in w.state.holders.values():
-        assert running.slots == sum(job.workers * job.shape.slots for job in running.values())
-    for number, attempt in w.state.attempts.items():
-        shape = w.state.jobs[number].shape
-        assert shape.workers.min <= len(attempt.workers) <= shape.workers.max
-        leased = {worker for worker in w.state.leases if worker.job == number}
-        assert leased == {worker.id for worker in attempt.running}
-    assert {lease.job for lease in w.state.leases} <= set(w.state.attempts)
-    for queued in w.state.queue:
-        assert queued.id not in w.state.attempts
-
-
-def _promised(job: Job, node: NodeName, name: str) -> float:
-    return sum(job.shape.per_worker[name] for spot in job.spots if spot.node == node)
-
-
 def _nothing_idle(w: World) -> None:
     """Whoever still waits really does not fit."""
     decision = decide(w.policy, w.state.queue, w.state.ledger, w.state.holders, w.now, w.memory)
     assert decision.grants == [], "the decision before left something that fits"
-
-
-def _do(w: World, step: tuple, numbers: list[int]) -> None:  # type: ignore[type-arg]
-    kind, what = step
-    if kind == "submit":
-        gpus, cpus, workers, priority = what
-        number = len(numbers) + 1
-        numbers.append(number)
-        w.submit(job(number, gpus=gpus, cpus=cpus, workers=workers, priority=priority * 50, max_restarts=1, at=w.now))
-        return
-    active = sorted(w.state.attempts)
-    target = active[what % len(active)] if active else None
-    any_job = JobId(numbers[what % len(numbers)]) if numbers else None
-    if kind in ("exit", "fail", "lose") and target:
-        w.exited(target, {"exit": OK, "fail": BROKEN, "lose": LOST}[kind])
-    elif kind == "start" and target:
-        w.started(target)
-    elif kind == "wait":
-        w.now += what * 10
-        w.cycle()
-    elif kind == "drain":
-        w.cycle(ev.DrainAsked(w.now, NodeName("n0"), "ann", bool(what % 2)))
-    elif any_job and kind in ("cancel", "delete", "pause", "resume"):
-        events = {"cancel": ev.CancelAsked, "delete": ev.DeleteAsked, "pause": ev.PauseAsked, "resume": ev.ResumeAsked}
-        if kind == "delete" and any_job not in w.state.jobs:
-            return
-        w.cycle(events[kind](w.now, any_job, "ann"))
 
 
 def _world(cluster: list[tuple[int, int]], preset: str) -> World:
@@ -99,8 +44,8 @@ def test_ledger_and_states_hold_whatever_happens(cluster, steps, preset) -> None
     w = _world(cluster, preset)
     numbers: list[int] = []
     for step in steps:
-        _do(w, step, numbers)
-        _check(w)
+        do(w, step, numbers)
+        check(w)
 
 
 @given(_clusters, _steps, st.sampled_from(sorted(PRESETS)))
@@ -111,7 +56,7 @@ def test_no_slot_stays_idle_that_a_waiting_job_could_use(cluster, steps, preset)
     w = _world(cluster, preset)
     numbers: list[int] = []
     for step in steps:
-        _do(w, step, numbers)
+        do(w, step, numbers)
         _nothing_idle(w)
 
 
@@ -122,9 +67,9 @@ def test_equal_inputs_give_equal_decisions_and_deciding_changes_nothing(cluster,
     first: list[int] = []
     second: list[int] = []
     for step in steps:
-        _do(one, step, first)
+        do(one, step, first)
         decide(two.policy, two.state.queue, two.state.ledger, two.state.holders, two.now, deepcopy(two.memory))
-        _do(two, step, second)
+        do(two, step, second)
         assert [(e.kind, e.job, e.cause) for e in one.history] == [(e.kind, e.job, e.cause) for e in two.history]
         assert one.memory == two.memory
 
@@ -135,7 +80,7 @@ def test_a_restart_decides_the_same(cluster, steps) -> None:  # type: ignore[no-
     w = _world(cluster, "round-robin")
     numbers: list[int] = []
     for step in steps:
-        _do(w, step, numbers)
+        do(w, step, numbers)
     nodes = [n.node for n in w.state.ledger]
     again = restore(
         w.policy.order,

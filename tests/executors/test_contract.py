@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import WorkerExited, WorkerStarted
+from schedulearn.domain.events import WorkerExited, WorkerPaused, WorkerStarted
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.outcome import Ending
 from schedulearn.domain.ports import Executor, Launch
@@ -126,6 +126,56 @@ def test_pause_and_resume(make: Any, bench: Any) -> None:
     bench.until(lambda: len(bench.output(launch)) > silent, "a resumed worker goes on")
     executor.stop(launch.worker, launch.node, 0)
     bench.ended(launch)
+
+
+def test_a_pause_is_confirmed_when_the_whole_tree_stands_still(make: Any, bench: Any) -> None:
+    launch = bench.launch("(while true; do echo child >> ticks; done) & while true; do echo tick >> ticks; done")
+    executor = make()
+    executor.start(launch)
+    executor.pause(launch.worker, launch.node)  # at once: it is confirmed after the start
+    bench.recorder.wait(WorkerPaused, launch.worker)
+    assert kinds(bench, launch) == [WorkerStarted, WorkerPaused]
+    for count in (2, 3):
+        executor.resume(launch.worker, launch.node)
+        before = bench.file(launch, "ticks").stat().st_size
+        bench.until(lambda size=before: bench.file(launch, "ticks").stat().st_size > size, "it goes on")
+        executor.pause(launch.worker, launch.node)
+        bench.recorder.wait(WorkerPaused, launch.worker, count)
+        silent = bench.file(launch, "ticks").stat().st_size
+        time.sleep(0.05)  # a process that still ran would write thousands of lines in it
+        assert bench.file(launch, "ticks").stat().st_size == silent
+    executor.pause(launch.worker, launch.node)  # it stands still already, and says so again
+    bench.recorder.wait(WorkerPaused, launch.worker, 4)
+    executor.stop(launch.worker, launch.node, 0)
+    bench.ended(launch)
+    assert kinds(bench, launch)[-1] is WorkerExited
+
+
+def test_the_next_life_is_told_that_a_worker_stands_still(make: Any, bench: Any) -> None:
+    launch = bench.launch("while [ ! -e go ]; do sleep 0.01; done; exit 5")
+    first = make()
+    first.start(launch)
+    first.pause(launch.worker, launch.node)
+    bench.recorder.wait(WorkerPaused, launch.worker)
+    first.close()
+    second = make()
+    second.adopt(launch.worker, launch.node)
+    second.pause(launch.worker, launch.node)
+    bench.recorder.wait(WorkerPaused, launch.worker, 2)
+    (bench.paths(launch).job.run / "go").touch()
+    second.resume(launch.worker, launch.node)
+    assert bench.ended(launch).exit_code == 5
+
+
+def test_a_pause_of_one_that_has_ended_confirms_nothing(make: Any, bench: Any) -> None:
+    launch = bench.launch("true")
+    executor = make()
+    executor.start(launch)
+    bench.ended(launch)
+    executor.pause(launch.worker, launch.node)
+    executor.adopt(launch.worker, launch.node)  # answered after the pause was
+    bench.ended(launch, count=2)
+    assert WorkerPaused not in kinds(bench, launch)
 
 
 def _stands_still(bench: Any, launch: Launch) -> bool:

@@ -1,6 +1,7 @@
 """How real processes start, end, misbehave, and are brought down with their whole tree."""
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from schedulearn.domain.events import WorkerPaused
 from schedulearn.domain.outcome import Ending
 from schedulearn.executors.process.claim import read_claim
 from schedulearn.executors.process.prepare import Limits, make_worker_folder, prepare
@@ -225,3 +227,21 @@ def test_closing_ends_nothing(bench: Any) -> None:
     executor.close()
     executor.close()
     assert len(bench.strays()) == 1
+
+
+def test_a_pause_that_was_taken_back_before_it_worked_is_never_confirmed(bench: Any) -> None:
+    """Its supervisor hangs, and hears of both only later."""
+    launch = bench.launch("exec sleep 1000")
+    executor = bench.executor()
+    executor.start(launch)
+    bench.started(launch)
+    claim = read_claim(bench.paths(launch).claim)
+    os.kill(claim.pid, signal.SIGSTOP)
+    executor.pause(launch.worker, launch.node)
+    executor.resume(launch.worker, launch.node)
+    executor.adopt(launch.worker, launch.node)
+    bench.started(launch, count=2)  # told after the two before it were carried out
+    os.kill(claim.child_pid, signal.SIGSTOP)  # as somebody else might
+    executor.adopt(launch.worker, launch.node)
+    bench.started(launch, count=3)
+    assert not [event for event in bench.recorder.events if isinstance(event, WorkerPaused)]

@@ -45,7 +45,7 @@ class Watched(Simulation):
 def check(state: State) -> None:
     for node in state.ledger:
         promised = sum(1 for job in state.jobs.values() for spot in job.spots if spot.node == node.name)
-        leased = sum(1 for lease in state.leases.values() if lease.node == node.name)
+        leased = sum(lease.amounts["gpus"] for lease in state.leases.values() if lease.node == node.name)
         assert promised == leased <= node.node.capacity["gpus"], "nothing is leased twice"
         assert node.free["gpus"] == node.node.capacity["gpus"] - promised
     for job in state.jobs.values():
@@ -108,6 +108,24 @@ def test_a_restart_costs_time_and_lost_work_is_done_again() -> None:
     assert [job.ended for job in free.jobs] == [35.0, 110.0]
     assert [job.ended for job in dear.jobs] == [35.0, 110.0 + 7.0 + 5.0]
     assert dear.summary()["lost_work"] == 5.0
+
+
+def test_a_suspended_job_loses_nothing_and_pays_nothing() -> None:
+    rows = [(0, 100, 4, False), (0, 100, 4, False)]
+    options = SimOptions(restart_cost=7.0, checkpoint_every=20.0)
+    result = run(rows, "gandiva", options, params={"quantum": 30.0}).result  # type: ignore[attr-defined]
+    assert [(job.serial, job.ended) for job in result.jobs] == [(1, 190.0), (2, 200.0)]
+    assert result.busy == 4 * 200.0
+    assert [job.preemptions for job in result.jobs] == [3, 3]
+    assert result.summary()["lost_work"] == 0.0
+
+
+def test_a_machine_that_fails_takes_what_was_suspended_on_it_along() -> None:
+    rows = [(i, 300, 1 + i % 3, False) for i in range(12)]
+    options = SimOptions(node_mtbf=400.0, node_repair=50.0, checkpoint_every=10.0, restart_cost=5.0, seed=3)
+    result = run(rows, "gandiva", options, params={"quantum": 20.0}).result  # type: ignore[attr-defined]
+    assert len(result.jobs) == len(rows)
+    assert result.summary()["lost_work"] > 0
 
 
 def test_a_job_spread_over_nodes_is_slower_by_the_penalty() -> None:

@@ -2,14 +2,17 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from schedulearn.control.cycle import next_wake
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.outcome import Outcome
 from schedulearn.policies.presets import build_policy
 from schedulearn.service.config import DataFolder
+from schedulearn.service.facts import LiveFacts
 from schedulearn.sim.cluster import parse_cluster
 from schedulearn.sim.engine import Simulation
 from schedulearn.sim.model import JobModel, SpecMaker
@@ -19,13 +22,21 @@ from support.builders import KILLED, OK
 from support.clock import HandClock
 from support.scheduling import Bench
 
+PARAMS = {"gandiva": {"quantum": 240.0}}  # still hundreds of turns
 Step = tuple[float, str, int]  # (time, what, job)
 
 
 class Logged(Simulation):
-    """Writes down what is started, stopped and ended."""
+    """Writes down what is started, stopped and ended, and when there was anything to think about."""
 
-    steps: list[Step]
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.steps: list[Step] = []
+        self.times: set[float] = set()
+
+    def step(self, now: float) -> None:
+        self.times.add(now)
+        super().step(now)
 
     def _start(self, job: Job, now: float) -> None:
         self.steps.append((now, "start", job.id))
@@ -34,6 +45,14 @@ class Logged(Simulation):
     def _stop(self, job: Job, now: float, outcome: Outcome) -> None:
         self.steps.append((now, "stop", job.id))
         super()._stop(job, now, outcome)
+
+    def _suspend(self, job: Job, now: float) -> None:
+        self.steps.append((now, "pause", job.id))
+        super()._suspend(job, now)
+
+    def _go_on(self, job: Job, now: float) -> None:
+        self.steps.append((now, "resume", job.id))
+        super()._go_on(job, now)
 
     def _end(self, model: JobModel, now: float) -> None:
         self.steps.append((now, "end", model.job.id))
@@ -49,7 +68,7 @@ class Live:
         self.zero = self.clock.now()
         store = open_store(folder / "live.db")
         store.add_user("ann", "user")
-        store.set_setting("policy", {"preset": preset, "stages": {}, "params": {}})
+        store.set_setting("policy", {"preset": preset, "stages": {}, "params": PARAMS.get(preset, {})})
         self.bench = Bench(store, DataFolder(folder), self.clock, *parse_cluster("2x2"))
 
     def at(self, now: float, arrivals: list[TraceJob], ends: list[int], specs: SpecMaker) -> None:
@@ -61,7 +80,8 @@ class Live:
             self.bench.store.add_job(specs.spec(trace), "ann", self.clock.now(), "submitted")
         while True:
             calls = self.bench.cycle()
-            if not calls:
+            wake_at = next_wake(self.bench.scheduler.state)
+            if not calls and (wake_at is None or wake_at > self.clock.now()):
                 return
             self._obey(now, calls)
 
@@ -74,6 +94,8 @@ class Live:
                 seen.add((str(what), job))
             if what == "start":
                 self.bench.executor.started(str(worker), self.clock.now())
+            elif what == "pause":
+                self.bench.executor.paused(str(worker), self.clock.now())
             elif what == "stop":
                 self.bench.exited(str(worker), KILLED)
 
@@ -82,20 +104,19 @@ class Live:
             self.bench.exited(str(worker.id), outcome)
 
 
-@pytest.mark.parametrize("preset", ["fifo", "round-robin", "tiresias"])
-def test_the_same_decisions_in_the_same_order(preset: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("preset", ["fifo", "round-robin", "tiresias", "gandiva", "elastic-fifo", "ffdl"])
+def test_the_same_decisions_in_the_same_order(preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LiveFacts, "restart_cost", lambda *_: 0.0)  # as in the simulation
     rng = random.Random(7)
     traces = [
         TraceJob(str(i), float(rng.randint(0, 300)), float(rng.randint(5, 4000)), rng.randint(1, 4)) for i in range(25)
     ]
     traces.sort(key=lambda job: job.arrival)
-    policy = build_policy(preset)
+    policy = build_policy(preset, params=PARAMS.get(preset))
     simulated = Logged(Workload("random", traces), parse_cluster("2x2"), policy)
-    simulated.steps = []
     simulated.run()
     live, specs = Live(tmp_path, preset), SpecMaker(elastic=policy.allocate.elastic)
-    times = sorted({step[0] for step in simulated.steps} | {job.arrival for job in traces})
-    for now in times:
+    for now in sorted(simulated.times):
         ends = [job for at, what, job in simulated.steps if at == now and what == "end"]
         live.at(now, [job for job in traces if job.arrival == now], ends, specs)
     assert live.steps == simulated.steps

@@ -169,6 +169,43 @@ def test_a_lease_that_ended_in_the_cycle_of_its_start_is_not_left_over(make):
     assert make.store.leases() == []
 
 
+def test_a_lease_shrinks_and_grows_and_its_devices_change_hands(make):
+    """As when a job is suspended for another, which takes its device in the same cycle."""
+    first, second = make.running("gpu0"), make.running()
+    worker = WorkerId(first.id, 1, 0)
+    kept = Lease(worker, LOCAL, Resources(memory=1e9))
+    taken = make.lease(WorkerId(second.id, 1, 0), "gpu0")
+    make.save(leases_changed=[kept, taken])
+    assert make.store.leases() == [kept, taken]
+
+    given_up = make.lease(WorkerId(second.id, 1, 0))
+    make.save(leases_changed=[make.lease(worker, "gpu1"), given_up, make.lease(worker, "gpu0")])
+    assert make.store.leases() == [make.lease(worker, "gpu0"), given_up], "the last one counts"
+
+
+def test_a_lease_that_shrinks_in_the_cycle_of_its_start(make):
+    job = make.job()
+    lease = make.lease(WorkerId(job.id, 1, 0), "gpu0")
+    make.save(leases_added=[lease], leases_changed=[make.lease(lease.worker)])
+    assert make.store.leases() == [make.lease(lease.worker)]
+
+
+def test_a_lease_that_grew_and_ended_in_one_cycle_is_gone(make):
+    job = make.running()
+    grown = make.lease(WorkerId(job.id, 1, 0), "gpu0")
+    make.save(leases_changed=[grown], leases_ended=[grown.worker])
+    assert make.store.leases() == []
+
+
+def test_a_lease_cannot_grow_into_a_device_of_another(make, contents):
+    make.running("gpu0")
+    job = make.running()
+    before = contents()
+    with pytest.raises(Conflict):
+        make.save(leases_changed=[make.lease(WorkerId(job.id, 1, 0), "gpu0")])
+    assert contents() == before
+
+
 @pytest.mark.parametrize("how", ["stolen", "released", "never taken"])
 def test_a_scheduler_that_lost_its_role_writes_nothing(store, contents, how):
     fence = store.take_role("scheduler", "old", AT, 10) if how != "never taken" else 1

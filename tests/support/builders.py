@@ -104,14 +104,28 @@ class World:
     def memory(self) -> Any:
         return self.state.memory
 
+    def paused(self, number: int) -> None:
+        """All workers of a job that was told to stand still do so."""
+        workers = self.state.attempts[JobId(number)].running
+        self.cycle(*(ev.WorkerPaused(self.now, worker.id) for worker in workers))
+
     def settle(self) -> None:
-        """Whoever was told to stop does so, until nobody is."""
-        while stopping := [n for n, j in self.state.jobs.items() if j.state is JobState.STOPPING]:
-            for number in stopping:
-                self.exited(number, KILLED)
+        """Whoever was told to stop, or to stand still, does so, until nobody is."""
+        while leaving := [
+            n for n, j in self.state.jobs.items() if j.state is JobState.STOPPING or n in self.state.leaving
+        ]:
+            for number in leaving:
+                if self.job(number).state is JobState.STOPPING:
+                    self.exited(number, KILLED)
+                else:
+                    self.paused(number)
 
     def running(self) -> list[int]:
-        return sorted(self.state.attempts)
+        """Those with workers that run, or soon will, or are being stopped."""
+        return sorted(number for number in self.state.attempts if not self.job(number).pinned)
+
+    def suspended(self) -> list[int]:
+        return sorted(number for number, one in self.state.jobs.items() if one.pinned)
 
     def where(self, number: int) -> list[str]:
         return [str(w.node) for w in self.state.attempts[JobId(number)].workers]

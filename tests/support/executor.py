@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from schedulearn.domain.events import Event, WorkerExited, WorkerStarted
+from schedulearn.domain.events import Event, WorkerExited, WorkerPaused, WorkerStarted
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Outcome
@@ -53,6 +53,9 @@ class FakeExecutor:
 
     def started(self, worker: str, at: float) -> None:
         self.sink(WorkerStarted(at, WorkerId.parse(worker)))
+
+    def paused(self, worker: str, at: float) -> None:
+        self.sink(WorkerPaused(at, WorkerId.parse(worker)))
 
     def exited(self, worker: str, at: float, outcome: Outcome = OK) -> None:
         self.sink(WorkerExited(at, WorkerId.parse(worker), outcome))

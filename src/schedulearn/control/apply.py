@@ -5,9 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from schedulearn.control.running import accrue, now_runs, pause, pause_confirmed, resume, settle, watch_time_limit
 from schedulearn.control.state import State
 from schedulearn.domain import events as ev
-from schedulearn.domain.commands import ForgetJob, PauseWorker, ResumeWorker, StopWorker
+from schedulearn.domain.commands import ForgetJob, StopWorker
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Attempt, Job, Worker
 from schedulearn.domain.node import NodeState
@@ -112,7 +113,7 @@ def _worker_started(state: State, event: ev.WorkerStarted) -> None:
     state.changes.attempts[attempt.id] = attempt
     _note_start(state, job, worker, event.at)
     if job.state is JobState.STARTING and attempt.all_started:
-        _now_running(state, job, attempt, event.at)
+        now_runs(state, job, attempt, event.at, Trigger.STARTED, "")
 
 
 def _attempt_started(state: State, event: ev.AttemptStarted) -> None:
@@ -124,7 +125,7 @@ def _attempt_started(state: State, event: ev.AttemptStarted) -> None:
         if worker.started_at is None:
             _note_start(state, job, worker, event.at)
     if job.state is JobState.STARTING:
-        _now_running(state, job, attempt, event.at)
+        now_runs(state, job, attempt, event.at, Trigger.STARTED, "")
 
 
 def _note_start(state: State, job: Job, worker: Worker, now: float) -> None:
@@ -134,21 +135,10 @@ def _note_start(state: State, job: Job, worker: Worker, now: float) -> None:
         state.record(now, "worker_started", cause, job, node=worker.node)
 
 
-def _now_running(state: State, job: Job, attempt: Attempt, now: float) -> None:
-    job.started_at = job.started_at or now
-    state.move(job, Trigger.STARTED, now, "")
-    _accrue(job, attempt, now)
-    _watch_time_limit(state, job, now)
-    if state.queue.order.keeps_marks:
-        state.watch_mark(job, now)
-
-
-def _accrue(job: Job, attempt: Attempt | None, now: float) -> None:
-    """From now on count running time and service, or stop counting."""
-    workers = len(attempt.workers) if attempt else 0
-    each = job.spec.resources.gpus or job.spec.resources.cpus_min
-    job.ran = job.ran.settle(now, 1.0 if attempt else 0.0)
-    job.attained = job.attained.settle(now, workers * each)
+def _worker_paused(state: State, event: ev.WorkerPaused) -> None:
+    found = _find(state, event.worker.job, event.worker.attempt, event.worker.rank)
+    if found and found[2].ended_at is None:
+        pause_confirmed(state, *found, event.at)
 
 
 def _worker_exited(state: State, event: ev.WorkerExited) -> None:
@@ -162,6 +152,8 @@ def _worker_exited(state: State, event: ev.WorkerExited) -> None:
         _attempt_over(state, job, attempt, event.at)
     elif not event.outcome.ok and job.stop is None:
         stop_attempt(state, job, StopReason.FAILURE, event.at, f"worker {worker.id} {event.outcome.words()}")
+    else:
+        settle(state, job, attempt)
 
 
 def _attempt_exited(state: State, event: ev.AttemptExited) -> None:
@@ -191,7 +183,9 @@ def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
     attempt.ended_at = now
     del state.attempts[job.id]
     state.leaving.discard(job.id)
-    _accrue(job, None, now)
+    if job.pinned:
+        state.withdraw(job)
+    accrue(job, None, now)
     reason, job.stop = job.stop, None
     job.outcome = _decisive(attempt)
     if reason in (None, StopReason.FAILURE) or _was_in_time(job, reason):
@@ -266,21 +260,13 @@ def _find(state: State, job_id: JobId, number: int, rank: int) -> tuple[Job, Att
     return job, attempt, attempt.workers[rank]
 
 
-def hold(state: State, job: Job) -> None:
-    """Whether a policy may take away or change what this job, which runs, has."""
-    if job.spots and (job.gives_way or state.queue.order.suspends):
-        state.holders[job.shape.pool][job.id] = job
-    else:
-        state.holders[job.shape.pool].pop(job.id, None)
-
-
 def _checkpoint_seen(state: State, event: ev.CheckpointSeen) -> None:
     job = state.jobs.get(event.job)
     if job is None or job.checkpointed:
         return
     job.checkpointed = True
     if job.state in (JobState.STARTING, JobState.RUNNING):
-        hold(state, job)
+        state.hold(job)
         state.stale = True
 
 
@@ -298,6 +284,10 @@ def stop_attempt(
         state.holders[job.shape.pool].pop(job.id, None)
     else:
         state.leaving.add(job.id)
+    if job.pinned:
+        state.withdraw(job)
+        if job.shape.gpus:
+            grace = 0.0  # to end in peace it would have to use devices that are somebody else's by now
     job.reason = cause
     state.touch(job)
     state.changes.attempts[attempt.id] = attempt
@@ -341,12 +331,11 @@ def _pause_asked(state: State, event: ev.PauseAsked) -> None:
     attempt = state.attempts.get(job.id)
     if attempt is None:
         state.take_back(job)
+    elif job.pinned:  # suspended already: from now on it does not even wait for its turn
+        state.withdraw(job)
     state.move(job, Trigger.PAUSE, event.at, f"paused by {event.by}")
-    if attempt:
-        state.holders[job.shape.pool].pop(job.id, None)  # nobody takes its place away meanwhile
-        _accrue(job, None, event.at)
-        for worker in attempt.running:
-            state.command(PauseWorker(worker.id, worker.node))
+    if attempt and not job.pinned:
+        pause(state, job, attempt, event.at)
 
 
 def _resume_asked(state: State, event: ev.ResumeAsked) -> None:
@@ -354,16 +343,11 @@ def _resume_asked(state: State, event: ev.ResumeAsked) -> None:
     if job is None or job.state is not JobState.PAUSED:
         return
     attempt = state.attempts.get(job.id)
-    if attempt is None:
+    if attempt is None or job.pinned:  # others may have its place by now
         state.move(job, Trigger.RELEASE, event.at, f"released by {event.by}")
         _enqueue_if_ready(state, job, event.at)
-        return
-    state.move(job, Trigger.RESUME, event.at, f"resumed by {event.by}")
-    hold(state, job)
-    _accrue(job, attempt, event.at)
-    _watch_time_limit(state, job, event.at)
-    for worker in attempt.running:
-        state.command(ResumeWorker(worker.id, worker.node))
+    else:
+        resume(state, job, attempt, event.at, f"resumed by {event.by}")
 
 
 def _update_asked(state: State, event: ev.UpdateAsked) -> None:
@@ -379,7 +363,7 @@ def _update_asked(state: State, event: ev.UpdateAsked) -> None:
     state.holders[job.shape.pool].renew(job)
     state.stale = True
     if job.state is JobState.RUNNING:
-        _watch_time_limit(state, job, event.at)
+        watch_time_limit(state, job, event.at)
 
 
 def _fields_in_words(fields: dict[str, Any]) -> str:
@@ -399,17 +383,12 @@ def _in_words(name: str, value: Any) -> str:
 # --- time ---
 
 
-def _watch_time_limit(state: State, job: Job, now: float) -> None:
-    if job.time_limit is not None:
-        state.wake_for(job, now + max(0.0, job.time_limit - job.ran.at(now)))
-
-
 def _tick(state: State, event: ev.Tick) -> None:
     for name in state.due(event.at):
         job = state.jobs.get(name)
         if job is None:
             continue
-        if state.queue.order.keeps_marks and state.queue.order.expired(job, event.at, state.memory):
+        if state.marks_change and state.queue.order.expired(job, event.at, state.memory):
             _mark_changed(state, job, event.at)
         if job.state is JobState.QUEUED and name not in state.queue and not job.spots:
             _enqueue_if_ready(state, job, event.at)
@@ -418,7 +397,7 @@ def _tick(state: State, event: ev.Tick) -> None:
                 limit = format_duration(job.time_limit)
                 stop_attempt(state, job, StopReason.TIME_LIMIT, event.at, f"its time limit of {limit} was reached")
             else:  # paused in between, or the limit was raised
-                _watch_time_limit(state, job, event.at)
+                watch_time_limit(state, job, event.at)
 
 
 def _mark_changed(state: State, job: Job, now: float) -> None:
@@ -440,8 +419,7 @@ def _node_seen(state: State, event: ev.NodeSeen) -> None:
         node = replace(node, state=NodeState.DRAINING)  # what an administrator said stays, also over a restart
     if before and before.node == node:
         return
-    promised = [(job.shape.per_worker, spot) for job in state.jobs.values() for spot in job.spots]
-    state.ledger.set_node(node, [(amounts, spot.devices) for amounts, spot in promised if spot.node == node.name])
+    state.ledger.set_node(node, state.promised_on(node.name))
     state.changes.nodes[node.name] = node
     state.stale = True
     if before is None:
@@ -476,6 +454,7 @@ def _set_node_state(state: State, name: NodeName, wanted: NodeState) -> None:
 _HANDLERS: dict[type[ev.Event], Callable[[State, Any], None]] = {
     ev.Submitted: _submitted,
     ev.WorkerStarted: _worker_started,
+    ev.WorkerPaused: _worker_paused,
     ev.WorkerExited: _worker_exited,
     ev.AttemptStarted: _attempt_started,
     ev.AttemptExited: _attempt_exited,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from schedulearn.control.in_place import InPlace, put_back
 from schedulearn.control.ledger import Ledger, NodeLedger
 from schedulearn.control.queue import Queue, QueueWalk
 from schedulearn.control.runners import Runners, rank
@@ -95,7 +96,8 @@ class PoolContest:
         self._undo, self._limits = undo, dict(limits)
         self._walk = QueueWalk(queue, pool)
         self._free = ledger.free_slots(pool)
-        if queue.demand[pool] <= self._free + _FORGIVEN and not policy.allocate.elastic:
+        self.suspended = suspended = queue.suspended[pool]
+        if queue.demand[pool] <= self._free + _FORGIVEN and not policy.allocate.elastic and not suspended:
             holders = _NOBODY  # there is room for everybody: nobody who runs needs to be looked at
         self._holders = holders
         self._left = self._free + holders.slots
@@ -105,6 +107,10 @@ class PoolContest:
         self._losing: dict[JobId, Job] | None = None  # if all running jobs were given their min, but for these
         self._reserved_for: Job | None = None
         self._withheld = 0.0  # free slots kept back for that job; those who run behind it keep what they have
+        self._uncounted = ledger.uncounted_slots(pool) if suspended else 0.0  # free, but only for who is there already
+        self._in_place: InPlace | None = None  # only needed where some must go back to places that others may have
+        if suspended and holders:
+            self._in_place = InPlace(ledger, undo, holders.values(), suspends=policy.order.suspends)
 
     # --- what a stage sees
 
@@ -139,7 +145,7 @@ class PoolContest:
 
     @property
     def room_is_enough(self) -> bool:
-        return bool(self._holders) and not self._limits
+        return bool(self._holders) and not self._limits and self._in_place is None
 
     def all_waiting(self) -> Iterator[Job]:
         return self._queue.in_order(self._pool)
@@ -177,8 +183,8 @@ class PoolContest:
             yield from self.waiting()
 
     def contenders(self) -> Iterator[Job]:
-        if not self._holders:
-            yield from self.waiting()
+        if not self._holders or self._in_place:
+            yield from self.in_order()
             return
         behind = _Behind(self.last_first())
         self._losing, self._left = {}, self._free
@@ -214,12 +220,17 @@ class PoolContest:
     def give(self, job: Job, workers: int) -> bool:
         more = (workers - self._given_so_far(job)) * job.shape.slots
         spots = job.spots
-        if more > (self._left if spots else self._left - self._withheld) + _FORGIVEN:
+        within_reach = self._left if spots else self._left - self._withheld
+        if job.pinned:
+            within_reach += self._uncounted
+        if more > within_reach + _FORGIVEN:
             return False
+        first = job.id not in self._given
+        if not spots and first and self._limits.get(job.shape, 1) <= 0:
+            return False  # it would fit by count, but was found to have no place
+        if self._in_place and not self._in_place.put(job):
+            return False  # somebody who goes first is there
         if not spots:
-            first = job.id not in self._given
-            if first and self._limits.get(job.shape, 1) <= 0:
-                return False  # it would fit by count, but was found to have no place
             if not self._holders and not self._place_now(job, workers):
                 return False
             if first:
@@ -234,12 +245,15 @@ class PoolContest:
                 self._changed.pop(job.id, None)
             if self._losing:
                 self._losing.pop(job.id, None)
+        if job.pinned and self._uncounted:
+            outside = min(more, self._uncounted)
+            self._uncounted, more = self._uncounted - outside, more - outside
         self._left -= more
         self._given[job.id] = workers
         return True
 
     def give_all(self, sizes: Iterable[tuple[Job, int]]) -> None:
-        if not self._holders:  # each has a place already
+        if not self._holders or self._in_place:  # each has a place already, or must be found to have one
             for job, workers in sizes:
                 self.give(job, workers)
             return
@@ -279,7 +293,7 @@ class PoolContest:
 
     def reserve(self, job: Job) -> None:
         before, missing = self._ledger.free_slots(self._pool), job.shape.workers.want
-        for possible, node in self._ledger.by_promise(job.shape):
+        for possible, node in self._ledger.these(job.pinned) if job.pinned else self._ledger.by_promise(job.shape):
             if missing <= 0:
                 break
             self._undo.close(node)
@@ -290,6 +304,8 @@ class PoolContest:
 
     def end(self) -> None:
         self._walk.end()
+        if self._in_place:
+            self._in_place.end()
 
     def stopped(self) -> list[Job]:
         """Those that lose all their workers."""
@@ -378,6 +394,8 @@ def place_workers(
     job: Job, workers: int, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory
 ) -> tuple[Spot, ...] | None:
     """Spots for so many workers in all, those it has among them where it has any; taken from the ledger."""
+    if job.pinned and not job.spots:
+        return put_back(job, ledger, undo)
     kept = _keep(job.spots, workers)
     if len(kept) < len(job.spots):
         dropped = list(job.spots)
@@ -396,9 +414,22 @@ def place_workers(
         names = policy.place.place(job.shape, missing - len(new), ledger, memory)
         if names is None:
             return None
-        for name, equal in groupby(names):
-            new += _take_on(name, len(list(equal)), job.shape, ledger, undo)
+        new += _take_on_all(names, job.shape, ledger, undo)
     return (*kept, *new)
+
+
+def place_elsewhere(job: Job, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory) -> tuple[Spot, ...] | None:
+    """As many other spots as it has now; taken from the ledger."""
+    names = policy.place.place(job.shape, len(job.spots), ledger, memory)
+    return None if names is None else tuple(_take_on_all(names, job.shape, ledger, undo))
+
+
+def _take_on_all(names: Iterable[NodeName], shape: Shape, ledger: Ledger, undo: Undo) -> list[Spot]:
+    """A worker on each of these nodes, as often as it is named."""
+    spots: list[Spot] = []
+    for name, equal in groupby(names):
+        spots += _take_on(name, len(list(equal)), shape, ledger, undo)
+    return spots
 
 
 def _take_on(node: NodeName, workers: int, shape: Shape, ledger: Ledger, undo: Undo) -> Sequence[Spot]:

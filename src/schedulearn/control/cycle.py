@@ -38,9 +38,11 @@ def plan(state: State, policy: Policy, now: float) -> Decision | None:
         return None
     if not state.queue and not policy.allocate.elastic:
         nothing_to_decide(state, now)
+        state.watch_turns(now)
         return None
     decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory)
     reconcile(state, decision, now)
+    state.watch_turns(now)
     return decision
 
 

@@ -1,15 +1,18 @@
 """What should change: the stages of a policy put to work on who waits, who runs and what is free."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from schedulearn.control.contest import Decision, Grant, PoolContest, Undo, place_workers
+from schedulearn.control.contest import Decision, Grant, PoolContest, Undo, place_elsewhere, place_workers
+from schedulearn.control.hysteresis import pays_to_move
+from schedulearn.control.in_place import take_what_is_free
 from schedulearn.control.ledger import Ledger
 from schedulearn.control.plenty import start_everybody
 from schedulearn.control.queue import Queue
 from schedulearn.control.runners import Runners
 from schedulearn.domain.ids import JobId
-from schedulearn.domain.job import Job
+from schedulearn.domain.job import Job, Spot
 from schedulearn.domain.resources import CPUS, GPUS
 from schedulearn.domain.shape import Shape
 from schedulearn.policies.stages import Memory, NoPlace, Policy
@@ -27,6 +30,9 @@ def decide(policy: Policy, queue: Queue, ledger: Ledger, holders: Holders, now: 
     try:
         for pool in POOLS:
             contestants = holders[pool] if policy.order.preemptive or policy.allocate.elastic else _NOBODY
+            if policy.order.suspends and policy.allocate.elastic:
+                # To be suspended costs a job nothing, but to be resized it must be one that may be stopped.
+                contestants = Runners(job for job in contestants.values() if job.gives_way)
             if not (queue.count(pool) or (contestants and policy.allocate.elastic)):
                 continue
             if not start_everybody(pool, policy, queue, ledger, contestants, undo, decision):
@@ -56,8 +62,7 @@ def _decide_pool(
             wake = policy.allocate.allocate(contest)
         finally:
             contest.end()
-        placing = _Placing(policy, ledger, contest, undo, memory)
-        failed = placing.place_all()
+        placing, failed = _place(pool, policy, ledger, contest, undo, memory)
         if failed is None:
             break
         undo.back_to(mark)
@@ -72,6 +77,29 @@ def _decide_pool(
     decision.wake_at = min(decision.wake_at or math.inf, wake) if wake is not None else decision.wake_at
 
 
+def _place(
+    pool: str, policy: Policy, ledger: Ledger, contest: PoolContest, undo: Undo, memory: Memory
+) -> tuple["_Placing", Job | None]:
+    """Find places for all that was given; who has none, if somebody has not.
+
+    Newcomers go around the places of suspended jobs. Where one then has no place, all are placed when it is their turn.
+    """
+    placing = _Placing(policy, ledger, contest, undo, memory)
+    if not contest.suspended:
+        return placing, placing.place_all()
+    mark, before = undo.mark(), dict(memory)
+    failed = placing.place_around()
+    if failed:
+        undo.back_to(mark)
+        memory.clear()
+        memory.update(before)
+        placing = _Placing(policy, ledger, contest, undo, memory)
+        failed = placing.place_all()
+    if not failed and policy.order.suspends and not policy.allocate.elastic:
+        placing.move_stopped(pool)
+    return placing, failed
+
+
 class _Placing:
     """Gives back what was taken from jobs, then finds places for what was given."""
 
@@ -83,12 +111,52 @@ class _Placing:
 
     def place_all(self) -> Job | None:
         """The first waiting job that has no place, or None if all is well."""
-        for job in self.stopped:
-            self._undo.give_back(job.shape, job.spots)
+        self._make_room()
+        return self._place_in_turn(self._contest.changed())
+
+    def place_around(self) -> Job | None:
+        """The same, but nobody new is placed where a job is suspended."""
         changed = self._contest.changed()
-        for job, workers in changed:
+        self._make_room()
+        failed = self._place_in_turn([pair for pair in changed if pair[0].pinned])
+        if failed:
+            return failed
+        with self._suspended_places_closed():
+            return self._place_in_turn([pair for pair in changed if not pair[0].pinned])
+
+    def move_stopped(self, pool: str) -> None:
+        """Who has lost its place to a job that can be nowhere else goes where nobody is, if it may be stopped."""
+        if not self._ledger.free_slots(pool):
+            return
+        moved = []
+        with self._suspended_places_closed():
+            for job in self.stopped:
+                spots = self._elsewhere(job) if pays_to_move(job, self._contest.now, self._contest.facts) else None
+                if spots:
+                    moved.append(job.id)
+                    self.grants.append(Grant(job.id, spots))
+        self.stopped = [job for job in self.stopped if job.id not in moved]
+
+    def _elsewhere(self, job: Job) -> tuple[Spot, ...] | None:
+        return place_elsewhere(job, self._policy, self._ledger, self._undo, self._memory)
+
+    @contextmanager
+    def _suspended_places_closed(self) -> Iterator[None]:
+        granted = {grant.job for grant in self.grants}
+        waiting = [job for number, job in self._contest.suspended.items() if number not in granted]
+        kept = [(job.shape, take_what_is_free(job, self._ledger, self._undo)) for job in waiting]
+        yield
+        for shape, spots in kept:
+            self._undo.give_back(shape, spots)
+
+    def _make_room(self) -> None:
+        for job in self.stopped:
+            self._undo.give_back(job.shape.rest if self._policy.order.suspends else job.shape, job.spots)
+        for job, workers in self._contest.changed():
             if workers < len(job.spots):
                 self._resize(job, workers)
+
+    def _place_in_turn(self, changed: Sequence[tuple[Job, int]]) -> Job | None:
         for job, workers in changed:
             if not job.spots and not self._start(job, workers):
                 return job

@@ -35,16 +35,19 @@ def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remai
         return Explanation(_waits_for(state, sorted(waits)), stage="dependencies")
     if job.not_before > now:
         return Explanation(_backing_off(job, now), stage="back-off")
-    if job.id not in state.queue:
-        return Explanation("It has only just been put into the queue.")
     if job.spots:
         return Explanation("Its place is being freed: it starts as soon as others have left.", stage="reconcile")
+    if job.id not in state.queue:
+        return Explanation("It has only just been put into the queue.")
     position = state.queue.position(job)
     decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory)
     if any(grant.job == job.id for grant in decision.grants):
-        return Explanation("It starts now.", position, Estimate(0, 0, 0), "place")
+        text = f"It {'goes on' if job.pinned else 'starts'} now."
+        return Explanation(text, position, Estimate(0, 0, 0), "place")
+    text, stage = _suspended(state, job) if job.pinned else _why(state, decision, job)
+    if policy.order.takes_turns:  # when others end says little where nobody waits for that
+        return Explanation(f"{text} {_place_in(position)}: its turn comes after theirs.", position, None, stage)
     estimate = forecast_start(state, policy, job, now, remaining)
-    text, stage = _why(state, decision, job)
     return Explanation(f"{text} {_when(position, estimate)}", position, estimate, stage)
 
 
@@ -83,6 +86,25 @@ def _why(state: State, decision: Decision, job: Job) -> tuple[str, str]:
     return f"It {reason}.", stage
 
 
+def _suspended(state: State, job: Job) -> tuple[str, str]:
+    """`It is suspended on gpu1, where it keeps its memory; job 7 (bert) is in its place.`"""
+    nodes = ", ".join(sorted({spot.node for spot in job.pinned}))
+    there = [f"job {other.id} ({other.spec.name})" for other in state.jobs.values() if _in_place_of(other, job)]
+    others = (
+        f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} in its place" if there else "its place is not free"
+    )
+    return f"It is suspended on {nodes}, where it keeps its memory and will go on; {others}.", "order"
+
+
+def _in_place_of(other: Job, job: Job) -> bool:
+    """Whether `other` has what the suspended job needs to go on: a device of it, or slots on its nodes."""
+    if other.shape.pool != job.shape.pool or other is job:
+        return False
+    if devices := {device for spot in job.pinned for device in spot.devices}:
+        return any(device in devices for spot in other.spots for device in spot.devices)
+    return any(spot.node in {mine.node for mine in job.pinned} for spot in other.spots)
+
+
 def _refusal(state: State, refusal: Refusal | None, shape: Shape) -> tuple[str, str]:
     if isinstance(refusal, HeldBehind):
         return f"would fit, but job {refusal.job} goes first and has waited long", refusal.stage
@@ -116,7 +138,11 @@ def _most_free(state: State, shape: Shape) -> str:
 
 
 def _when(position: int, estimate: Estimate | None) -> str:
-    place = "It is first in the queue" if position == 1 else f"It is number {position} in the queue"
+    place = _place_in(position)
     if estimate is None:
         return f"{place}; too little is known yet to say when it starts."
     return f"{place}; it probably starts in about {format_duration(estimate.expected)}."
+
+
+def _place_in(position: int) -> str:
+    return "It is first in the queue" if position == 1 else f"It is number {position} in the queue"

@@ -10,6 +10,7 @@ from schedulearn.control.runners import Runners
 from schedulearn.control.state import State
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job, Spot
+from schedulearn.domain.shape import Shape
 from schedulearn.estimate.remaining import Estimate
 from schedulearn.policies.stages import Policy
 
@@ -33,6 +34,8 @@ def forecast_start(state: State, policy: Policy, job: Job, now: float, remaining
             heapq.heappush(ends, (start + estimate.expected, doubt, other.id))
 
     for other in state.jobs.values():
+        for spot in other.pinned:
+            ledger.take(Shape.of(other.spec).memory, Spot(spot.node))
         if other.spots:
             runs(now, other, other.spots)
     queue = Queue(policy.order, state.facts, list(state.queue), now)
@@ -51,5 +54,5 @@ def forecast_start(state: State, policy: Policy, job: Job, now: float, remaining
         time, doubt, ended = heapq.heappop(ends)
         gone, spots = held.pop(ended)
         for spot in spots:
-            ledger.give_back(gone.shape, spot)
+            ledger.give_back(Shape.of(gone.spec), spot)  # all of it, also the memory of one that was suspended
     return None

@@ -1,13 +1,15 @@
-"""Is a resize worth its restart? Only growth is asked: a job shrinks for the sake of others."""
+"""Is a resize or a move worth its restart? Only growth is asked: a job shrinks for the sake of others."""
 
 import math
 
 from schedulearn.control.contest import Decision, Grant
 from schedulearn.control.state import State
 from schedulearn.domain.job import Job
+from schedulearn.domain.states import JobState
 from schedulearn.policies.stages import Facts
 
 PATIENCE = 30.0  # seconds between two re-allocations of a job
+MOVING = 0.01  # the part of its time, so far and to come, that a job may spend on moving
 
 
 def drop_what_does_not_pay(state: State, decision: Decision, now: float) -> None:
@@ -15,7 +17,7 @@ def drop_what_does_not_pay(state: State, decision: Decision, now: float) -> None
     kept = []
     for grant in decision.grants:
         job = state.jobs.get(grant.job)
-        if job is None or job.id not in state.attempts or len(grant.spots) <= job.workers:
+        if job is None or job.id not in state.attempts or not 0 < job.workers < len(grant.spots):
             kept.append(grant)
             continue
         cost = state.facts.restart_cost(job)
@@ -24,6 +26,13 @@ def drop_what_does_not_pay(state: State, decision: Decision, now: float) -> None
         else:  # more may be known of it by then
             decision.wake_at = min(decision.wake_at or math.inf, now + PATIENCE)
     decision.grants = kept
+
+
+def pays_to_move(job: Job, now: float, facts: Facts) -> bool:
+    """Whether a running job is better stopped and started somewhere else than suspended where it is."""
+    if not job.gives_way or job.state is not JobState.RUNNING:
+        return False
+    return facts.restart_cost(job) <= MOVING * min(now - job.resized_at, facts.remaining(job, now))
 
 
 def _is_time(state: State, job: Job, now: float) -> bool:

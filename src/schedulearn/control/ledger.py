@@ -4,6 +4,7 @@ A promise is made when a policy decides, and kept until the job has ended or ano
 worker really holds is a lease; a promise becomes a lease as soon as whoever held the place before has left it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -175,6 +176,11 @@ class Ledger:
     def free_slots(self, pool: str) -> float:
         return self._free.get(pool, 0.0)
 
+    def uncounted_slots(self, pool: str) -> float:
+        """Free, but not for newcomers: on draining nodes, or kept for the sake of free GPUs."""
+        present = [node for node in self._list if node.node.state is not NodeState.LOST and not node.closed]
+        return sum(max(0.0, node.amounts(pool)[1]) for node in present) - self.free_slots(pool)
+
     def take(self, shape: Shape, spot: Spot) -> None:
         node = self._nodes[spot.node]
         if shape.plain and not node.node.devices:
@@ -278,6 +284,12 @@ class Ledger:
                 node = self._list[bit.bit_length() - 1]
                 if workers := int(node.amounts(GPUS)[0]) // shape.gpus:
                     yield workers, node
+
+    def these(self, spots: Sequence[Spot]) -> Iterator[tuple[int, NodeLedger]]:
+        """The nodes of these spots, and how many are on each."""
+        for name, workers in Counter(spot.node for spot in spots).items():
+            if (node := self._nodes.get(name)) and not node.closed:
+                yield workers, node
 
     # --- indexes
 

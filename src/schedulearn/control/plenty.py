@@ -19,7 +19,7 @@ def start_everybody(
     """
     at_ease: AtEase | None = getattr(policy.allocate, "at_ease", None)
     free = ledger.free_slots(pool) + _FORGIVEN
-    if at_ease is None or queue.count(pool) > free:
+    if at_ease is None or queue.suspended[pool] or queue.count(pool) > free:
         return False
     if policy.allocate.elastic and not (queue.facts.steady and running.all_have(at_ease, queue.facts)):
         return False

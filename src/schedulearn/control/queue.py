@@ -19,6 +19,8 @@ class Queue:
     def __init__(self, order: Order, facts: Facts, jobs: Iterable[Job] = (), now: float = 0.0) -> None:
         self.order, self.facts = order, facts
         self.demand: dict[str, float] = defaultdict(float)  # slots of each pool that all of them want together
+        # By pool, those who can only go on where they are:
+        self.suspended: dict[str, dict[JobId, Job]] = defaultdict(dict)
         self._counts: dict[str, int] = defaultdict(int)  # by pool
         self._entries: dict[JobId, Entry] = {}
         self._heaps: dict[str, dict[Shape, list[Entry]]] = defaultdict(dict)  # by pool and shape
@@ -45,6 +47,8 @@ class Queue:
         if job.id not in self._entries:
             self.demand[shape.pool] += shape.workers.want * shape.slots
             self._counts[shape.pool] += 1
+            if job.pinned:
+                self.suspended[shape.pool][job.id] = job
         self._added += 1
         entry = (rank(job, self.order, self.facts, now), self._added, job)
         self._entries[job.id] = entry
@@ -61,6 +65,7 @@ class Queue:
             shape = entry[2].shape
             self.demand[shape.pool] -= shape.workers.want * shape.slots
             self._counts[shape.pool] -= 1
+            self.suspended[shape.pool].pop(job, None)
             if not self._entries:
                 self._heaps.clear()
 

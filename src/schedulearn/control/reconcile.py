@@ -2,9 +2,10 @@
 
 import math
 
-from schedulearn.control.apply import hold, stop_attempt
+from schedulearn.control.apply import stop_attempt
 from schedulearn.control.contest import Decision
 from schedulearn.control.hysteresis import drop_what_does_not_pay
+from schedulearn.control.running import go_on, suspend, suspends
 from schedulearn.control.state import State
 from schedulearn.domain.commands import StartAttempt
 from schedulearn.domain.errors import BadPlan
@@ -29,6 +30,8 @@ def check(state: State, decision: Decision) -> None:
         workers = job.shape.workers
         if not workers.min <= len(grant.spots) <= workers.max:
             raise BadPlan(f"job {grant.job} got {len(grant.spots)} workers, allowed are {workers.min}..{workers.max}")
+        if job.pinned and grant.spots != job.pinned:
+            raise BadPlan(f"job {grant.job} is suspended and can go on only where it is")
 
 
 def reconcile(state: State, decision: Decision, now: float) -> None:
@@ -37,10 +40,11 @@ def reconcile(state: State, decision: Decision, now: float) -> None:
     drop_what_does_not_pay(state, decision, now)
     before = {grant.job: state.jobs[grant.job].spots for grant in decision.grants}
     stopped = [state.jobs[number] for number in decision.stops]
-    _promise_all(state, decision, stopped)
+    suspended = {job.id for job in stopped if suspends(state, job)}
+    _promise_all(state, decision, stopped, suspended)
     state.decided(decision, now)
     for job in stopped:
-        _take_away(state, job, now)
+        _take_away(state, job, now, suspended)
     started = []
     for grant in decision.grants:
         job = state.jobs[grant.job]
@@ -62,13 +66,19 @@ def nothing_to_decide(state: State, now: float) -> None:
         state.queue.order.decided((), (), state.jobs, state.memory)
 
 
-def _promise_all(state: State, decision: Decision, stopped: list[Job]) -> None:
+def _promise_all(state: State, decision: Decision, stopped: list[Job], suspended: set[JobId]) -> None:
     """All promises of a decision, or none of them."""
     undone = [(job, job.spots) for job in stopped]
     undone += [(state.jobs[grant.job], state.jobs[grant.job].spots) for grant in decision.grants]
     try:
         for job in stopped:
-            state.promise(job, ())
+            if job.id in suspended:
+                state.suspend(job)
+            else:
+                state.promise(job, ())
+        for grant in decision.grants:  # who moves makes room first
+            if len(grant.spots) == state.jobs[grant.job].workers:
+                state.promise(state.jobs[grant.job], ())
         for grant in sorted(decision.grants, key=lambda g: len(g.spots) > state.jobs[g.job].workers):
             state.promise(state.jobs[grant.job], grant.spots)
     except BadPlan:
@@ -76,14 +86,18 @@ def _promise_all(state: State, decision: Decision, stopped: list[Job]) -> None:
             state.promise(job, ())
         for job, spots in undone:
             state.promise(job, spots)
+            if job.id in suspended:
+                state.unpin(job)
         raise
 
 
-def _take_away(state: State, job: Job, now: float) -> None:
+def _take_away(state: State, job: Job, now: float, suspended: set[JobId]) -> None:
     """Others go first."""
     state.holders[job.shape.pool].pop(job.id, None)
     state.pending.pop(job.id, None)
-    if job.id in state.attempts:
+    if job.id in suspended:
+        suspend(state, job, now)
+    elif job.id in state.attempts and not job.pinned:
         job.preemptions += 1
         if job.state is JobState.STOPPING:
             job.stop = state.attempts[job.id].stop = StopReason.PREEMPT
@@ -96,9 +110,14 @@ def _take_away(state: State, job: Job, now: float) -> None:
 def _resize(state: State, job: Job, before: tuple[object, ...], now: float) -> None:
     if job.id not in state.attempts:
         return  # it has not started yet: it simply starts with another size
-    if job.state is not JobState.STOPPING:
+    if job.state is JobState.STOPPING:
+        return
+    job.resized_at = now
+    if len(before) == job.workers:
+        job.migrations += 1
+        stop_attempt(state, job, StopReason.MIGRATE, now, "moves: others have their turn in its place")
+    else:
         job.resizes += 1
-        job.resized_at = now
         cause = f"resized from {len(before)} to {job.workers} workers"
         stop_attempt(state, job, StopReason.RESIZE, now, cause)
 
@@ -121,11 +140,13 @@ def start_ready(state: State, now: float) -> None:
         # While nobody is leaving, what is promised is free.
         if job.state is JobState.QUEUED and (not state.leaving or _free_now(state, job)):
             del state.pending[number]
-            _start(state, job, now)
+            (go_on if job.pinned else _start)(state, job, now)
 
 
 def _free_now(state: State, job: Job) -> bool:
-    """Whether no worker, not even one that is being stopped, holds any of what the job was promised."""
+    """Whether no worker, not even one that is being stopped or suspended, holds any of what the job was promised."""
+    if job.id in state.leaving:
+        return False  # it was suspended, and goes on only once that has been confirmed
     mine = {spot.node for spot in job.spots}
     leaving = [(state.jobs[i], w) for i in state.leaving for w in state.attempts[i].running if w.node in mine]
     if not leaving:
@@ -160,12 +181,10 @@ def _start(state: State, job: Job, now: float) -> None:
     for rank, (node, devices) in enumerate(job.spots):
         worker = WorkerId(job.id, job.attempt, rank)
         attempt.workers.append(Worker(worker, node, devices))
-        lease = Lease(worker, node, job.shape.per_worker, devices)
-        state.leases[worker] = lease
-        state.changes.leases_added.append(lease)
+        state.lease(Lease(worker, node, job.shape.per_worker, devices))
     state.attempts[job.id] = attempt
     state.changes.attempts[attempt.id] = attempt
-    hold(state, job)
+    state.hold(job)
     state.move(job, Trigger.START, now, _where(job) if state.keeps_history else "", workers=len(job.spots))
     state.command(StartAttempt(attempt.id))
 

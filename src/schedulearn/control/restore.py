@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from schedulearn.control.apply import hold
 from schedulearn.control.state import State, belongs_to
 from schedulearn.domain.job import Attempt, Job, Lease, Spot
 from schedulearn.domain.node import Node
+from schedulearn.domain.shape import Shape
 from schedulearn.domain.states import FINISHED, PASSING, JobState
 from schedulearn.policies.stages import Facts, Memory, Order
 
@@ -24,6 +24,7 @@ def restore(
     state = State(order, facts, nodes, memory if belongs_to(memory, order) else None)
     state.jobs = {job.id: job for job in jobs if job.state not in FINISHED}
     for job in state.jobs.values():
+        job.spots, job.pinned, job.shape = (), (), Shape.of(job.spec)  # promises are made anew
         if state.memory is not memory:
             job.mark = None
     state.attempts = {attempt.id.job: attempt for attempt in attempts}
@@ -36,16 +37,27 @@ def restore(
 
 
 def _promise_again(state: State, job: Job, attempt: Attempt) -> None:
-    """Who runs has its place. Who was leaving has none any more: what came after is decided anew."""
+    """Who runs has its place, who is suspended its memory. Who was leaving has none: what came next is decided anew."""
     if job.state is JobState.STOPPING and job.stop in PASSING:
         state.leaving.add(job.id)
         return
-    job.spots = tuple(Spot(worker.node, worker.devices) for worker in attempt.workers)
+    spots = tuple(Spot(worker.node, worker.devices) for worker in attempt.workers)
+    if _is_suspended(state, job, attempt):
+        state.pin(job, spots)
+        state.leaving.add(job.id)  # until it is confirmed, once more, that it stands still
+        return
+    job.spots = spots
     for spot in job.spots:
         if state.ledger.node(spot.node):
             state.ledger.take(job.shape, spot)
     if job.state in (JobState.STARTING, JobState.RUNNING):
-        hold(state, job)
+        state.hold(job)
+
+
+def _is_suspended(state: State, job: Job, attempt: Attempt) -> bool:
+    """One that was paused or stopped while it was suspended is known by its leases."""
+    leases = [state.leases[worker.id] for worker in attempt.running if worker.id in state.leases]
+    return job.state is JobState.QUEUED or any(lease.amounts != job.shape.per_worker for lease in leases)
 
 
 def _index(state: State, job: Job, now: float) -> None:

@@ -10,10 +10,10 @@ from schedulearn.control.ledger import Ledger
 from schedulearn.control.queue import Queue
 from schedulearn.control.runners import Runners
 from schedulearn.domain.commands import Command
-from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
+from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease, Spot
 from schedulearn.domain.node import Node
-from schedulearn.domain.resources import CPUS, GPUS
+from schedulearn.domain.resources import CPUS, GPUS, Resources
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.states import FINISHED, JobState, Trigger, next_state
 from schedulearn.policies.stages import Facts, KeyChanges, Memory, Order, Refusal
@@ -28,6 +28,7 @@ class Changes:
     jobs: dict[JobId, Job] = field(default_factory=dict)
     attempts: dict[AttemptId, Attempt] = field(default_factory=dict)
     leases_added: list[Lease] = field(default_factory=list)
+    leases_changed: list[Lease] = field(default_factory=list)  # the last one of a worker counts
     leases_ended: list[WorkerId] = field(default_factory=list)
     nodes: dict[NodeName, Node] = field(default_factory=dict)
     history: list[HistoryEvent] = field(default_factory=list)
@@ -35,7 +36,8 @@ class Changes:
     commands: list[Command] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.jobs or self.nodes or self.history or self.forgotten or self.leases_ended or self.attempts)
+        leases = self.leases_changed or self.leases_ended
+        return bool(self.jobs or self.nodes or self.history or self.forgotten or leases or self.attempts)
 
 
 class State:
@@ -56,7 +58,8 @@ class State:
         self.ledger = Ledger(nodes)  # what is promised
         self.holders = {GPUS: Runners(), CPUS: Runners()}  # jobs whose promise a policy may change
         self.pending: dict[JobId, None] = {}  # promised, and waiting for others to leave; in order
-        self.leaving: set[JobId] = set()  # being stopped, while their place is already promised to others
+        # Being stopped or suspended, and not out yet, while their place is already promised to others:
+        self.leaving: set[JobId] = set()
         self.queue = Queue(order, facts)
         self.facts = facts
         self.memory: Memory = memory if memory is not None else new_memory(order)  # the policy's own
@@ -70,6 +73,7 @@ class State:
         self.wake_at: float | None = None  # when to decide again although nothing happened
         self._refused: dict[Shape, tuple[JobId, Refusal]] = {}
         self.keeps_history = history
+        self._turns_end = False  # are timers set for orders in which running jobs only have turns while others wait?
         self._timers: list[tuple[float, JobId]] = []
 
     # --- jobs
@@ -128,11 +132,16 @@ class State:
         waiting = list(self.queue)
         self.queue = Queue(order, self.queue.facts)
         self.memory = new_memory(order)
-        for job in (*(j for pool in self.holders.values() for j in pool.values()), *waiting):
+        self._turns_end = False
+        held = [job for pool in self.holders.values() for job in pool.values()]
+        # The others, too: nobody may come back later with a mark of another order, or with none.
+        for job in {job.id: job for job in (*held, *waiting, *self.jobs.values())}.values():
             job.mark = None
             if order.keeps_marks:
                 order.joined(job, now, self.memory)
                 self.watch_mark(job, now)
+            if job.state in (JobState.STARTING, JobState.RUNNING):
+                self.hold(job)
             self.touch(job)
         for job in waiting:
             self.queue.add(job, now)
@@ -169,7 +178,61 @@ class State:
             job.spots = ()
             self.holders[job.shape.pool].pop(job.id, None)
             self.stale = self.slots_freed = True
+        if job.pinned:
+            self.stale = self.slots_freed = True
+            spots, job.pinned, job.shape = job.pinned, (), Shape.of(job.spec)
+            for spot in spots if job.shape.memory.per_worker else ():
+                self.ledger.give_back(job.shape.memory, Spot(spot.node))
         self.pending.pop(job.id, None)
+
+    def hold(self, job: Job) -> None:
+        """Say whether a policy may take away or change what this job, which has an attempt, has."""
+        if job.spots and (job.gives_way or self.queue.order.suspends):
+            self.holders[job.shape.pool][job.id] = job
+        else:
+            self.holders[job.shape.pool].pop(job.id, None)
+
+    def lease(self, lease: Lease) -> None:
+        """From now on the worker holds this, and nothing else."""
+        known = lease.worker in self.leases
+        self.leases[lease.worker] = lease
+        (self.changes.leases_changed if known else self.changes.leases_added).append(lease)
+
+    # --- promises to suspended jobs
+
+    def pin(self, job: Job, spots: tuple[Spot, ...]) -> None:
+        """It is suspended in these spots: it keeps its memory there, and they are all it can be promised."""
+        for spot in spots if job.shape.memory.per_worker else ():
+            if self.ledger.node(spot.node):
+                self.ledger.take(job.shape.memory, Spot(spot.node))
+        job.pinned, job.shape = spots, job.shape.suspended(len(spots))
+
+    def suspend(self, job: Job) -> None:
+        """The same for one that was promised these spots whole."""
+        self.ledger.give_back_all(job.shape, job.spots)
+        spots, job.spots = job.spots, ()
+        self.pin(job, spots)
+
+    def unpin(self, job: Job) -> None:
+        """What it was promised, and the memory it kept, become one whole promise again."""
+        job.pinned, job.shape = (), Shape.of(job.spec)
+
+    def withdraw(self, job: Job) -> None:
+        """A suspended job no longer waits for its turn, or for others to leave. Its memory it keeps."""
+        self.queue.remove(job.id)
+        self.pending.pop(job.id, None)
+        if job.spots:
+            self.promise(job, ())
+            self.holders[job.shape.pool].pop(job.id, None)
+            self.stale = self.slots_freed = True
+
+    def promised_on(self, node: NodeName) -> list[tuple[Resources, tuple[DeviceId, ...]]]:
+        """All that jobs have been promised there, one entry for each worker."""
+        whole = [(job.shape.per_worker, spot) for job in self.jobs.values() for spot in job.spots]
+        kept = [(Shape.of(job.spec).memory, spot) for job in self.jobs.values() for spot in job.pinned]
+        return [(amounts, spot.devices) for amounts, spot in whole if spot.node == node] + [
+            (shape.per_worker, ()) for shape, spot in kept if spot.node == node
+        ]
 
     # --- timers
 
@@ -178,9 +241,24 @@ class State:
         heapq.heappush(self._timers, (at, job.id))
 
     def watch_mark(self, job: Job, now: float) -> None:
+        if self.queue.order.takes_turns and not self._turns_end:
+            return
         at = self.queue.order.expires(job, now)
         if at is not None:
             self.wake_for(job, at)
+
+    @property
+    def marks_change(self) -> bool:
+        """Whether a timer that has run out may be that of a mark."""
+        order = self.queue.order
+        return order.keeps_marks and (self._turns_end or not order.takes_turns)
+
+    def watch_turns(self, now: float) -> None:
+        """After a decision: where jobs take turns, somebody's turn ends only while somebody else waits."""
+        before, self._turns_end = self._turns_end, bool(self.queue)
+        if self.queue.order.takes_turns and self._turns_end and not before:
+            for number in self.attempts:
+                self.watch_mark(self.jobs[number], now)
 
     def due(self, now: float) -> list[JobId]:
         """The jobs whose timers have run out. A timer may be stale: whoever asks looks at the job itself."""

@@ -27,6 +27,13 @@ class WorkerStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerPaused(Event):
+    """It stands still, as it was told: nothing of it computes any more."""
+
+    worker: WorkerId
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerExited(Event):
     worker: WorkerId
     outcome: Outcome

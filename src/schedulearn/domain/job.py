@@ -73,7 +73,8 @@ class Job:
     checkpointed: bool = field(init=False, default=False)  # a checkpoint of it was seen; found again after a restart
     mark: Any = None  # the order stage's own note on it: plain JSON
     spots: tuple[Spot, ...] = field(init=False, default=())  # where its workers are, or will be once others left
-    shape: Shape = field(init=False)  # derived from the spec
+    pinned: tuple[Spot, ...] = field(init=False, default=())  # where it is suspended: there it goes on, or nowhere
+    shape: Shape = field(init=False)  # what it needs to run; derived from the spec
 
     def __post_init__(self) -> None:
         self.shape = Shape.of(self.spec)
@@ -104,6 +105,9 @@ class Worker:
     started_at: float | None = None
     ended_at: float | None = None
     outcome: Outcome | None = None
+    paused: bool = field(
+        init=False, default=False, compare=False
+    )  # it was suspended, and that was confirmed; not stored
 
 
 @dataclass(slots=True)
@@ -133,7 +137,7 @@ class Attempt:
 
 
 class Lease(NamedTuple):
-    """What one worker holds on one node, from before it starts until its end is confirmed."""
+    """What one worker holds on one node, from before it starts until its end is confirmed; suspended, its memory."""
 
     worker: WorkerId
     node: NodeName

@@ -60,7 +60,7 @@ class Executor(Protocol):
         """Ask it to end (SIGTERM), after `grace` seconds kill its whole tree; WorkerExited follows."""
 
     def pause(self, worker: WorkerId, node: NodeName) -> None:
-        """Suspend the whole tree."""
+        """Suspend the whole tree; WorkerPaused follows once all of it stands still (each time it is asked)."""
 
     def resume(self, worker: WorkerId, node: NodeName) -> None:
         """The inverse of `pause`."""

@@ -1,9 +1,9 @@
 """What a job asks for, reduced to what decides whether it fits. Jobs of one shape fit or do not fit alike."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from schedulearn.domain.resources import CPUS, GPUS, Resources
+from schedulearn.domain.resources import CPUS, GPUS, MEMORY, Resources
 from schedulearn.domain.spec import JobSpec, WorkerResources, Workers
 
 
@@ -23,6 +23,20 @@ class Shape:
     def of(cls, spec: JobSpec) -> "Shape":
         return _shape(spec.resources, spec.workers)
 
+    @property
+    def memory(self) -> "Shape":
+        """What a suspended job keeps."""
+        return _memory(self)
+
+    @property
+    def rest(self) -> "Shape":
+        """What a suspended job leaves to others: all but its memory."""
+        return _rest(self) if MEMORY in self.per_worker else self
+
+    def suspended(self, workers: int) -> "Shape":
+        """What one suspended job needs to go on. It fits in one place only, so it shares this shape with nobody."""
+        return replace(self.rest, workers=Workers(workers, workers, workers))
+
 
 @lru_cache(maxsize=65536)
 def _shape(resources: WorkerResources, workers: Workers) -> Shape:
@@ -30,3 +44,14 @@ def _shape(resources: WorkerResources, workers: Workers) -> Shape:
     pool = GPUS if gpus else CPUS
     plain = gpus > 0 and resources.gpu_type is None and set(leased) == {GPUS}
     return Shape(leased, resources.gpu_type, workers, gpus, pool, leased[pool], plain)
+
+
+@lru_cache(maxsize=4096)
+def _memory(shape: Shape) -> Shape:
+    kept = Resources({MEMORY: shape.per_worker[MEMORY]})
+    return replace(shape, per_worker=kept, gpu_type=None, gpus=0, slots=0.0, plain=False)
+
+
+@lru_cache(maxsize=4096)
+def _rest(shape: Shape) -> Shape:
+    return replace(shape, per_worker=Resources({n: a for n, a in shape.per_worker.items() if n != MEMORY}))

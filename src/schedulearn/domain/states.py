@@ -6,10 +6,10 @@ from schedulearn.domain.errors import IllegalTransition
 
 
 class JobState(StrEnum):
-    QUEUED = "queued"
+    QUEUED = "queued"  # waits for its turn: not started yet, or suspended
     STARTING = "starting"
     RUNNING = "running"
-    PAUSED = "paused"  # suspended with its leases, or held back before it ever started
+    PAUSED = "paused"  # held by its user: with its leases, or back from the queue
     STOPPING = "stopping"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -26,7 +26,8 @@ class Trigger(StrEnum):
     START = "start"  # it was given leases
     STARTED = "started"  # all its workers run
     PAUSE = "pause"
-    RESUME = "resume"  # a suspended attempt goes on
+    SUSPEND = "suspend"  # others have their turn; the attempt stays, and goes on later
+    RESUME = "resume"  # a paused or suspended attempt goes on
     RELEASE = "release"  # a job held back in the queue goes back into it
     STOP = "stop"  # its workers are told to end
     REQUEUE = "requeue"  # the attempt is over, the job is not
@@ -39,14 +40,20 @@ _S, _T = JobState, Trigger
 TRANSITIONS: dict[tuple[JobState, Trigger], JobState] = {
     (_S.QUEUED, _T.START): _S.STARTING,
     (_S.QUEUED, _T.PAUSE): _S.PAUSED,
+    (_S.QUEUED, _T.RESUME): _S.RUNNING,
+    (_S.QUEUED, _T.STOP): _S.STOPPING,
+    (_S.QUEUED, _T.REQUEUE): _S.QUEUED,
+    (_S.QUEUED, _T.SUCCEED): _S.SUCCEEDED,
     (_S.QUEUED, _T.FAIL): _S.FAILED,
     (_S.QUEUED, _T.CANCEL): _S.CANCELLED,
     (_S.STARTING, _T.STARTED): _S.RUNNING,
+    (_S.STARTING, _T.SUSPEND): _S.QUEUED,
     (_S.STARTING, _T.STOP): _S.STOPPING,
     (_S.STARTING, _T.REQUEUE): _S.QUEUED,
     (_S.STARTING, _T.SUCCEED): _S.SUCCEEDED,
     (_S.STARTING, _T.FAIL): _S.FAILED,
     (_S.RUNNING, _T.PAUSE): _S.PAUSED,
+    (_S.RUNNING, _T.SUSPEND): _S.QUEUED,
     (_S.RUNNING, _T.STOP): _S.STOPPING,
     (_S.RUNNING, _T.REQUEUE): _S.QUEUED,
     (_S.RUNNING, _T.SUCCEED): _S.SUCCEEDED,

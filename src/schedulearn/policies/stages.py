@@ -47,6 +47,7 @@ class Order:
 
     preemptive = False  # may a waiting job take the place of a running one?
     suspends = False  # is such a job suspended where it is, instead of stopped?
+    takes_turns = False  # do marks change by themselves only while somebody waits?
     key_changes = KeyChanges.NEVER
     generation = 0  # goes up when the keys of all jobs have changed at once
     running_moves_forward = False  # does the key of a running job only fall between hooks, if the facts are steady?

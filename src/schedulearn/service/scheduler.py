@@ -207,6 +207,7 @@ class Scheduler:
                 jobs=list(changes.jobs.values()),
                 attempts=list(changes.attempts.values()),
                 leases_added=changes.leases_added,
+                leases_changed=changes.leases_changed,
                 leases_ended=changes.leases_ended,
                 nodes=list(changes.nodes.values()),
                 events=changes.history,
@@ -281,15 +282,19 @@ class Scheduler:
 
     def _find_again(self, attempt: Attempt) -> None:
         job = self.state.jobs[attempt.id.job]
-        if job.state is JobState.STARTING:
+        if job.state is JobState.STARTING or (job.state is JobState.QUEUED and not attempt.all_started):
             self._launch(attempt)
+        if job.state is JobState.STARTING:
             return
         for worker in attempt.running:
             self._progress.watch(worker.id, job.spec.metric)
             self._executor.adopt(worker.id, worker.node)
             if job.state is JobState.STOPPING:
                 self._executor.stop(worker.id, worker.node, 0.0 if job.forget else job.spec.grace)
-            elif job.state is JobState.PAUSED:
+            elif job.state in (
+                JobState.PAUSED,
+                JobState.QUEUED,
+            ):  # the latter is suspended while others have their turn
                 self._executor.pause(worker.id, worker.node)
             else:
                 self._executor.resume(worker.id, worker.node)

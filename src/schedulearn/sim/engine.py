@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from schedulearn.control.apply import apply
 from schedulearn.control.cycle import plan
 from schedulearn.control.state import State
-from schedulearn.domain.commands import StartAttempt, StopWorker
+from schedulearn.domain.commands import Command, PauseWorker, ResumeWorker, StartAttempt, StopWorker
 from schedulearn.domain.errors import BadPlan
-from schedulearn.domain.events import AttemptExited, AttemptStarted, NodeLost, NodeSeen, Submitted, Tick
+from schedulearn.domain.events import AttemptExited, AttemptStarted, NodeLost, NodeSeen, Submitted, Tick, WorkerPaused
 from schedulearn.domain.ids import AttemptId, JobId, NodeName
 from schedulearn.domain.job import Job
 from schedulearn.domain.node import Node
@@ -87,8 +87,6 @@ class Simulation:
         self.facts, self._on_end = make_facts(self.models), on_end
         self.state = State(policy.order, self.facts, nodes, history=False)
         self.recorder = Recorder(workload, nodes, self.options.timeline)
-        # A suspended job goes on where it is: nothing is stopped, nothing is loaded again.
-        self._restart_cost = 0.0 if policy.order.suspends else self.options.restart_cost
         self._sharing = sharing  # None: jobs on one node do not slow each other down
         self._touched: set[NodeName] = set()  # nodes on which somebody has come or gone
         self._specs = SpecMaker(elastic=policy.allocate.elastic)
@@ -169,7 +167,7 @@ class Simulation:
         if job.shape.workers.min * job.shape.slots > self._slots:
             self.recorder.impossible(number)
             return
-        self.models[job.id] = JobModel(job, trace, self._restart_cost)
+        self.models[job.id] = JobModel(job, trace, self.options.restart_cost)
         apply(self.state, Submitted(now, job))
 
     def _ends(self, now: float) -> None:
@@ -195,14 +193,24 @@ class Simulation:
         """Do what it said; True if that may let others start."""
         if not self.state.changes:
             return False
-        stopped: set[JobId] = set()
+        some_left = False
         for command in self.state.take_changes().commands:
-            if isinstance(command, StartAttempt) and self._is_current(command.attempt):
-                self._start(self.state.jobs[command.attempt.job], now)
-            elif isinstance(command, StopWorker) and self._is_current(command.worker.of):
-                stopped.add(command.worker.job)
-                self._stop(self.state.jobs[command.worker.job], now, _STOPPED)
-        return bool(stopped)
+            if isinstance(command, StartAttempt):
+                if self._is_current(command.attempt):
+                    self._start(self.state.jobs[command.attempt.job], now)
+            elif isinstance(command, StopWorker | PauseWorker | ResumeWorker) and self._is_current(command.worker.of):
+                some_left |= self._change(command, self.state.jobs[command.worker.job], now)
+        return some_left
+
+    def _change(self, command: Command, job: Job, now: float) -> bool:
+        """What is said to each worker of an attempt is done to all of them at the first; True if the job leaves."""
+        if isinstance(command, StopWorker):
+            self._stop(job, now, _STOPPED)
+        elif isinstance(command, PauseWorker) and job.id in self.state.leaving:
+            self._suspend(job, now)
+        elif isinstance(command, ResumeWorker) and command.worker.rank == 0:
+            self._go_on(job, now)
+        return not isinstance(command, ResumeWorker)
 
     def _is_current(self, attempt: AttemptId) -> bool:
         """Whether it still runs: the first of several commands, or a machine's end, may have ended it."""
@@ -214,6 +222,22 @@ class Simulation:
         model = self.models[job.id]
         begins = now + model.restart_cost if job.attempt > 1 else now
         end = model.run(begins, self._rate(model))
+        heapq.heappush(self._agenda.ends, (end, job.id, model.version))
+        self._touched.update(spot.node for spot in job.spots)
+        self.recorder.started(job, now)
+
+    def _suspend(self, job: Job, now: float) -> None:
+        attempt = self.state.attempts[job.id]
+        self._touched.update(worker.node for worker in attempt.workers)
+        self.models[job.id].suspend(now)
+        self.recorder.stopped(job, attempt, now)
+        for worker in attempt.running:
+            apply(self.state, WorkerPaused(now, worker.id))
+
+    def _go_on(self, job: Job, now: float) -> None:
+        """Nothing is loaded again, so that this costs nothing."""
+        model = self.models[job.id]
+        end = model.go_on(now, self._rate(model))
         heapq.heappush(self._agenda.ends, (end, job.id, model.version))
         self._touched.update(spot.node for spot in job.spots)
         self.recorder.started(job, now)

@@ -14,7 +14,10 @@ _GPU = WorkerResources(gpus=1, cpus_min=0.0, cpus_max=0.0)
 class JobModel:
     """Work is counted in seconds of running with the number of workers that the job wants."""
 
-    __slots__ = ("_left", "_rate", "_since", "job", "lost", "restart_cost", "saved", "speedup", "trace", "version")
+    __slots__ = (
+        *("_left", "_owed", "_rate", "_since"),
+        *("job", "lost", "restart_cost", "saved", "speedup", "trace", "version"),
+    )
 
     def __init__(self, job: Job, trace: TraceJob, restart_cost: float = 0.0) -> None:
         self.job, self.trace = job, trace
@@ -24,6 +27,7 @@ class JobModel:
         self.saved = trace.duration  # work left at the last checkpoint
         self.lost = 0.0  # work that had to be done again
         self._left, self._since, self._rate = trace.duration, 0.0, 0.0
+        self._owed = 0.0  # seconds of a restart that it was suspended in
 
     def left(self, now: float) -> float:
         """Work left. While a restart is under way (`now` is before its end) nothing of it gets done."""
@@ -49,6 +53,14 @@ class JobModel:
     def change_rate(self, now: float, rate: float) -> float:
         """It goes faster or slower from now on, or from the end of its restart on; returns when it will end."""
         return self.run(max(now, self._since), rate)
+
+    def suspend(self, now: float) -> None:
+        """It stands still, and loses nothing."""
+        self._owed = max(0.0, self._since - now)
+        self.run(now, 0.0)
+
+    def go_on(self, now: float, rate: float) -> float:
+        return self.run(now + self._owed, rate)
 
     def stop(self, now: float, checkpoint_every: float) -> None:
         """It stops. What it did since its last checkpoint is lost; 0: it saves when it is told to stop."""

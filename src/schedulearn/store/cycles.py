@@ -5,8 +5,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.job import Job, Lease
+from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import Job
 from schedulearn.domain.node import Node
 from schedulearn.domain.states import FINISHED
 from schedulearn.store import codec
@@ -64,7 +64,7 @@ class Cycles(Part):
         with self._db.write() as connection:
             check_fence(connection, "scheduler", cycle.fence)
             self._save_jobs(connection, cycle)
-            _save_leases(connection, cycle.leases_added, cycle.leases_ended)
+            _save_leases(connection, cycle)
             _save_nodes(connection, self._db, cycle.nodes)
             _insert(connection, events, [codec.event_values(event) for event in cycle.events])
             _forget(connection, cycle.forgotten)
@@ -105,13 +105,16 @@ def _jobs_by_id(connection: sa.Connection, ids: Iterable[int]) -> list[Job]:
     return found
 
 
-def _save_leases(connection: sa.Connection, added: list[Lease], ended: list[WorkerId]) -> None:
-    """Ends come first, so that a device can change hands in one cycle."""
+def _save_leases(connection: sa.Connection, cycle: Cycle) -> None:
+    """Ends come first, also those of leases that change, so that a device can change hands in one cycle."""
     table = leases.c
     key = (table.job == sa.bindparam("j")) & (table.attempt == sa.bindparam("a")) & (table.rank == sa.bindparam("r"))
-    _execute(connection, sa.delete(leases).where(key), [{"j": w.job, "a": w.attempt, "r": w.rank} for w in ended])
-    over = set(ended)  # a lease that was made and ended since the last cycle never shows
-    held = [lease for lease in added if lease.worker not in over]
+    changed = {lease.worker: lease for lease in cycle.leases_changed}
+    gone = [{"j": w.job, "a": w.attempt, "r": w.rank} for w in {*cycle.leases_ended, *changed}]
+    _execute(connection, sa.delete(leases).where(key), gone)
+    over = {*cycle.leases_ended, *changed}  # a lease that was made and ended since the last cycle never shows
+    held = [lease for lease in cycle.leases_added if lease.worker not in over]
+    held += [lease for lease in changed.values() if lease.worker not in cycle.leases_ended]
     _insert(connection, leases, [codec.lease_values(lease) for lease in held])
     taken = [{"device": device, **codec.worker_key(lease.worker)} for lease in held for device in lease.devices]
     _insert(connection, lease_devices, taken)

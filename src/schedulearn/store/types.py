@@ -51,6 +51,7 @@ class Cycle:
     forgotten: list[JobId] = field(default_factory=list)
     requests_done: list[int] = field(default_factory=list)  # serials
     memory: dict[str, Any] | None = None  # None: as it was
+    leases_changed: list[Lease] = field(default_factory=list)  # the last one of a worker counts
 
 
 class Placement(NamedTuple):

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.events import Event, WorkerExited, WorkerStarted
+from schedulearn.domain.events import Event, WorkerExited, WorkerPaused, WorkerStarted
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Ending, Outcome
@@ -29,13 +29,15 @@ from schedulearn.executors.process.endings import end_of
 from schedulearn.executors.process.lanes import Lanes
 from schedulearn.executors.process.paths import JobPaths, WorkerPaths, locked, write_json
 from schedulearn.executors.process.prepare import Limits, make_worker_folder, prepare
-from schedulearn.executors.process.procfs import descendants
+from schedulearn.executors.process.procfs import descendants, stands_still
 from schedulearn.executors.process.spawn import PATIENCE, signal_shim, spawn
 from schedulearn.executors.process.watcher import Watched, Watcher
 
 log = logging.getLogger(__name__)
 LOG_CAP = 64 << 20
 THREADS = 8
+LOOK_AGAIN = 0.01  # seconds between two looks at whether a tree stands still
+LOOK_FOR = 1.0  # seconds of looking, before whatever else is to be done for this worker has its turn
 
 
 class ProcessExecutor:
@@ -59,7 +61,8 @@ class ProcessExecutor:
         self._cores = Cores()
         self._watched: dict[WorkerId, Claim] = {}  # running, as far as we know
         self._ended: set[WorkerId] = set()  # whose end was reported
-        self._lock = threading.Lock()  # guards the two above
+        self._pausing: set[WorkerId] = set()  # told to stand still, and not known to do so yet
+        self._lock = threading.Lock()  # guards the three above
         self._lanes = Lanes(THREADS)
         self._watcher = Watcher(self._on_end, use_pidfd=use_pidfd)
 
@@ -83,10 +86,10 @@ class ProcessExecutor:
         self._submit(worker, self._stop, worker, grace)
 
     def pause(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
-        self._submit(worker, self._signal, worker, signal.SIGTSTP)
+        self._submit(worker, self._pause, worker)
 
     def resume(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
-        self._submit(worker, self._signal, worker, signal.SIGCONT)
+        self._submit(worker, self._resume, worker)
 
     def has_checkpoint(self, job: JobId) -> bool:
         try:
@@ -172,6 +175,7 @@ class ProcessExecutor:
         self._cores.release(worker)
         with self._lock:
             self._watched.pop(worker, None)
+            self._pausing.discard(worker)
             self._ended.add(worker)
 
     def _stop(self, worker: WorkerId, grace: float) -> None:
@@ -189,11 +193,38 @@ class ProcessExecutor:
         if worker not in self._watched:
             self._follow(worker)
 
-    def _signal(self, worker: WorkerId, number: signal.Signals) -> None:
+    def _pause(self, worker: WorkerId) -> None:
+        if claim := self._living(worker):
+            signal_shim(claim, signal.SIGTSTP)
+            with self._lock:
+                self._pausing.add(worker)
+            self._await_pause(worker)
+
+    def _await_pause(self, worker: WorkerId) -> None:
+        """Say when it stands still. One that hangs in the kernel may take long, and its end must not wait for that."""
+        deadline = time.monotonic() + LOOK_FOR
+        while worker in self._pausing and (claim := self._living(worker)):
+            if stands_still(claim.pid):
+                with self._lock:
+                    self._pausing.discard(worker)
+                self._emit(WorkerPaused(self._clock.now(), worker))
+            elif time.monotonic() < deadline:
+                time.sleep(LOOK_AGAIN)
+            else:
+                self._submit(worker, self._await_pause, worker)
+                return
+
+    def _resume(self, worker: WorkerId) -> None:
+        with self._lock:
+            self._pausing.discard(worker)
+        if claim := self._living(worker):
+            signal_shim(claim, signal.SIGCONT)
+
+    def _living(self, worker: WorkerId) -> Claim | None:
+        """Who runs it, if it runs."""
         paths = self._paths(worker)
         claim = read_claim(paths.claim)
-        if claim and claim.pid and is_held(paths.claim):
-            signal_shim(claim, number)
+        return claim if claim and claim.pid and is_held(paths.claim) else None
 
     def _forget(self, job: JobId) -> None:
         folder = JobPaths.of(self._root, job).folder

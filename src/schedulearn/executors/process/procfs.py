@@ -3,6 +3,7 @@
 # (part of the shim: importing pathlib would double its time to start)
 
 import os
+import signal
 from contextlib import suppress
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -69,6 +70,29 @@ def descendants(pid: int) -> list[int]:
         found += kids
         queue += kids
     return found
+
+
+def stands_still(pid: int) -> bool:
+    """Whether every process below `pid` is stopped, or over. Not asked of those that became another user (setuid)."""
+    below = descendants(pid)
+    for each in below:
+        try:
+            os.kill(each, 0)
+            if not _is_stopped(each):
+                return False
+        except (OSError, IndexError):
+            continue  # it has ended meanwhile, or is out of our reach
+    return set(descendants(pid)) <= set(below)  # none of them has forked before it was stopped
+
+
+def _is_stopped(pid: int) -> bool:
+    state = stat_fields(pid)[0]
+    if state != "D":
+        return state in "TtZX"
+    # In the kernel, perhaps for good: who forks with vfork waits there for a child that was stopped before it could
+    # exec. The pending SIGSTOP is the first thing that it will see when it leaves.
+    pending = [line.split()[1] for line in read_text(f"/proc/{pid}/status").splitlines() if line.startswith("ShdPnd:")]
+    return bool(pending) and bool(int(pending[0], 16) >> (signal.SIGSTOP - 1) & 1)
 
 
 def send(pid: int, number: int) -> None:

@@ -12,6 +12,7 @@ class TimeSlice(Order):
     preemptive = True
     running_moves_forward = True
     suspends = True
+    takes_turns = True
     keeps_marks = True
 
     def __init__(self, quantum: float = 60.0) -> None:
