@@ -2,6 +2,7 @@
 
 from collections import Counter
 from copy import deepcopy
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,16 +12,15 @@ from schedulearn.control.restore import restore
 from schedulearn.domain import events as ev
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job
+from schedulearn.domain.node import NodeState
 from schedulearn.estimate.facts import AssumedFacts
 from schedulearn.policies.presets import PRESETS
 from support.builders import BROKEN, LOST, OK, World, job, node
 
 _sizes = st.tuples(st.integers(0, 4), st.sampled_from([0.5, 1, 2]), st.integers(1, 3), st.integers(0, 2))
 _submit = st.tuples(st.just("submit"), _sizes)
-_act = st.tuples(
-    st.sampled_from(["exit", "fail", "lose", "cancel", "delete", "pause", "resume", "start", "wait", "drain"]),
-    st.integers(0, 30),
-)
+_kinds = ("exit", "fail", "lose", "cancel", "delete", "pause", "resume", "start", "wait", "drain", "move", "node")
+_act = st.tuples(st.sampled_from(_kinds), st.integers(0, 30))
 _steps = st.lists(st.one_of(_submit, _act), max_size=60)
 _clusters = st.lists(st.tuples(st.integers(1, 8), st.integers(0, 4)), min_size=1, max_size=4)
 
@@ -74,11 +74,30 @@ def _do(w: World, step: tuple, numbers: list[int]) -> None:  # type: ignore[type
         w.cycle()
     elif kind == "drain":
         w.cycle(ev.DrainAsked(w.now, NodeName("n0"), "ann", bool(what % 2)))
+    elif kind == "node":
+        w.cycle(_of_node(w, NodeName(f"n{what % 2}"), what // 2 % 5))
+    elif kind == "move" and target:
+        w.cycle(ev.MigrateAsked(w.now, target, NodeName(f"n{what % 3}"), "ann"))
     elif any_job and kind in ("cancel", "delete", "pause", "resume"):
         events = {"cancel": ev.CancelAsked, "delete": ev.DeleteAsked, "pause": ev.PauseAsked, "resume": ev.ResumeAsked}
         if kind == "delete" and any_job not in w.state.jobs:
             return
         w.cycle(events[kind](w.now, any_job, "ann"))
+
+
+def _of_node(w: World, name: NodeName, what: int) -> ev.Event:
+    """It falls silent, is given up, comes back, is removed by force or not; once removed, it joins again."""
+    ledger = w.state.ledger.node(name)
+    if ledger is None:
+        return ev.NodeSeen(w.now, node(name, cpus=4, gpus=2))
+    seen = replace(ledger.node, state=NodeState.UP, lost_at=None, problem="")
+    return (
+        ev.NodeLost(w.now, name, "no answer"),
+        ev.NodeGone(w.now, name, "no answer for long") if ledger.node.lost_at is not None else ev.Tick(w.now),
+        ev.NodeSeen(w.now, seen),
+        ev.RemoveNodeAsked(w.now, name, "ann", False),
+        ev.RemoveNodeAsked(w.now, name, "ann", True),
+    )[what]
 
 
 def _world(cluster: list[tuple[int, int]], preset: str) -> World:

@@ -7,7 +7,7 @@ from schedulearn.control.decide import decide
 from schedulearn.control.forecast import Remaining, forecast_start
 from schedulearn.control.state import State
 from schedulearn.domain.ids import JobId
-from schedulearn.domain.job import Job
+from schedulearn.domain.job import Job, Move
 from schedulearn.domain.node import NodeState
 from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.resources import CPUS, GPUS, MEMORY
@@ -29,16 +29,18 @@ class Explanation:
 
 
 def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remaining) -> Explanation:
+    if job.move is not None:
+        return Explanation(_on_the_move(job, job.move), stage="migrate")
     if job.state is not JobState.QUEUED:
         return Explanation(_not_queued(job, now))
     if waits := state.waits_for.get(job.id):
         return Explanation(_waits_for(state, sorted(waits)), stage="dependencies")
     if job.not_before > now:
         return Explanation(_backing_off(job, now), stage="back-off")
-    if job.id not in state.queue:
-        return Explanation("It has only just been put into the queue.")
     if job.spots:
         return Explanation("Its place is being freed: it starts as soon as others have left.", stage="reconcile")
+    if job.id not in state.queue:
+        return Explanation("It has only just been put into the queue.")
     position = state.queue.position(job)
     decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory)
     if any(grant.job == job.id for grant in decision.grants):
@@ -46,6 +48,15 @@ def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remai
     estimate = forecast_start(state, policy, job, now, remaining)
     text, stage = _why(state, decision, job)
     return Explanation(f"{text} {_when(position, estimate)}", position, estimate, stage)
+
+
+def _on_the_move(job: Job, move: Move) -> str:
+    source, target = (", ".join(sorted(names)) for names in ({*move.source}, {spot.node for spot in move.to}))
+    how = {
+        JobState.QUEUED: "it starts there as soon as others have left",
+        JobState.STARTING: "its workers are being started",
+    }
+    return f"It moves from {source} to {target}: {how.get(job.state, 'it is being stopped where it was')}."
 
 
 def _not_queued(job: Job, now: float) -> str:
@@ -101,14 +112,16 @@ def needs(shape: Shape) -> str:
     if amounts[MEMORY]:
         parts.append(f"{format_size(amounts[MEMORY])} of memory")
     each = " and ".join(parts) or "a node"
-    return f"{each} on one node" if shape.workers.want == 1 else f"{shape.workers.want} workers with {each} each"
+    where = "one node that runs containers" if shape.container else "one node"
+    return f"{each} on {where}" if shape.workers.want == 1 else f"{shape.workers.want} workers with {each} each"
 
 
 def _most_free(state: State, shape: Shape) -> str:
     up = [n for n in state.ledger if n.node.state is NodeState.UP]
-    if not up:
-        return "no node takes jobs at present"
-    best = max(up, key=lambda n: n.part_free(shape))
+    able = [n for n in up if shape.suits(n.node)]
+    if not able:
+        return "no node that runs it takes jobs at present" if up else "no node takes jobs at present"
+    best = max(able, key=lambda n: n.part_free(shape))
     scarce = min(shape.per_worker, key=lambda name: best.free[name] / shape.per_worker[name])
     free = best.free[scarce]
     words = {CPUS: f"{free:g} cores", GPUS: f"{free:.0f} GPUs", MEMORY: f"{format_size(max(0.0, free))} of memory"}

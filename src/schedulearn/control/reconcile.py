@@ -1,5 +1,6 @@
 """From a decision to promises, attempts, leases and commands: stop and shrink first, start when the place is free."""
 
+from schedulearn.control import moves
 from schedulearn.control.apply import hold, stop_attempt
 from schedulearn.control.contest import Decision
 from schedulearn.control.hysteresis import drop_what_does_not_pay
@@ -81,6 +82,7 @@ def _take_away(state: State, job: Job, now: float) -> None:
     """Others go first."""
     state.holders[job.shape.pool].pop(job.id, None)
     state.pending.pop(job.id, None)
+    moves.give_up(state, job, now, "others go first")
     if job.id in state.attempts:
         job.preemptions += 1
         if job.state is JobState.STOPPING:
@@ -92,6 +94,9 @@ def _take_away(state: State, job: Job, now: float) -> None:
 
 
 def _resize(state: State, job: Job, before: tuple[object, ...], now: float) -> None:
+    if job.move is not None:
+        job.move = job.move._replace(to=job.spots)
+        state.touch(job)
     if job.id not in state.attempts:
         return  # it has not started yet: it simply starts with another size
     if job.state is not JobState.STOPPING:

@@ -11,7 +11,7 @@ from schedulearn.control.queue import Queue
 from schedulearn.domain.commands import Command
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease, Spot
-from schedulearn.domain.node import Node
+from schedulearn.domain.node import Node, NodeState
 from schedulearn.domain.resources import CPUS, GPUS
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.states import FINISHED, JobState, Trigger, next_state
@@ -29,12 +29,14 @@ class Changes:
     leases_added: list[Lease] = field(default_factory=list)
     leases_ended: list[WorkerId] = field(default_factory=list)
     nodes: dict[NodeName, Node] = field(default_factory=dict)
+    nodes_removed: list[NodeName] = field(default_factory=list)
     history: list[HistoryEvent] = field(default_factory=list)
     forgotten: list[JobId] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.jobs or self.nodes or self.history or self.forgotten or self.leases_ended or self.attempts)
+        nodes = self.nodes or self.nodes_removed
+        return bool(self.jobs or nodes or self.history or self.forgotten or self.leases_ended or self.attempts)
 
 
 class State:
@@ -53,6 +55,7 @@ class State:
         self.attempts: dict[JobId, Attempt] = {}  # the present one of each job that has one
         self.leases: dict[WorkerId, Lease] = {}  # what workers really hold
         self.ledger = Ledger(nodes)  # what is promised
+        self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
         self.holders: dict[str, dict[JobId, Job]] = {GPUS: {}, CPUS: {}}  # jobs whose promise a policy may change
         self.pending: dict[JobId, None] = {}  # promised, and waiting for others to leave; in order
         self.leaving: set[JobId] = set()  # being stopped, while their place is already promised to others
@@ -66,6 +69,7 @@ class State:
         self.slots_freed = False  # whether somebody has left since the last decision
         self.decided_at = float("-inf")
         self.wake_at: float | None = None  # when to decide again although nothing happened
+        self.migrate_at: float | None = None  # when to ask the migrate stage again, likewise
         self._refused: dict[Shape, tuple[JobId, Refusal]] = {}
         self.keeps_history = history
         self._timers: list[tuple[float, JobId]] = []
@@ -162,7 +166,8 @@ class State:
             self.holders[job.shape.pool][job.id] = job
 
     def take_back(self, job: Job) -> None:
-        """The job no longer has anything."""
+        """The job no longer has anything, and goes nowhere."""
+        job.move = None
         if job.spots:
             for spot in job.spots:
                 self.ledger.give_back(job.shape, spot)

@@ -6,12 +6,14 @@ from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.domain.states import JobState
+from schedulearn.estimate.facts import ASSUMED_PENALTY
 from schedulearn.estimate.features import Features
 from schedulearn.estimate.history import Finished, History
 from schedulearn.estimate.remaining import remaining_by_steps
 from schedulearn.store import Store
 
 _LOOK_EVERY = 2.0  # seconds between two looks at the steps of running jobs
+_MOVES_EVERY = 300.0  # seconds between two looks at what moves have cost
 _RESTART_COST = 10.0  # seconds: to save, stop, start Python again and load; a guess on the careful side
 _REMEMBERED = 1000  # finished jobs that are learned from
 _FEW = 50  # are looked at first: mostly no more have ended since the last look
@@ -27,6 +29,7 @@ class LiveFacts:
         self._history: History | None = None
         self._steps: dict[JobId, int] = {}
         self._looked_at = -math.inf
+        self._moves, self._moves_read_at = (0, 0.0), -math.inf  # of all jobs: how many, and seconds lost in them
 
     def remaining(self, job: Job, now: float) -> float:
         self._look(now)
@@ -44,8 +47,13 @@ class LiveFacts:
     def speedup(self, job: Job) -> SpeedUp:
         return assumed_speedup(job.shape.workers.max)
 
-    def restart_cost(self, job: Job) -> float:  # noqa: ARG002 - nothing is measured for single jobs yet
-        return _RESTART_COST
+    def restart_cost(self, job: Job) -> float:
+        """As its own moves have shown, else those of all jobs, else a guess."""
+        count, seconds = (job.migrations, job.migration_seconds) if job.migrations else self._moves
+        return seconds / count if count else _RESTART_COST
+
+    def locality_penalty(self, job: Job) -> float:  # noqa: ARG002 - nothing is measured for single jobs yet
+        return ASSUMED_PENALTY
 
     def _look(self, now: float) -> None:
         """See how far running jobs are, if that was not done just now."""
@@ -54,6 +62,8 @@ class LiveFacts:
         self._looked_at = now
         rows, _ = self._store.list_jobs([JobState.RUNNING], limit=10_000)
         self._steps = {row.job.id: row.progress.step for row in rows if row.progress}
+        if now - self._moves_read_at >= _MOVES_EVERY:
+            self._moves, self._moves_read_at = self._store.migrations(), now
 
     def learn(self, job: Job) -> None:
         self._past().learn(_finished(job))
