@@ -19,6 +19,8 @@ BENCHMARKS = {
     "commands": "the command line's own time",
     "report": "the cost of `schedulearn.job.report`",
     "points": "a million points in one series",
+    "monitoring": "what looking at 50 workers costs: processes and containers",
+    "docker": "containers: first line of output, started a second, moved to another engine",
     "crash": "200 jobs while the service is killed 20 times",
 }
 _ON_TRACES = ("simulator", "quality")

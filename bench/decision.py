@@ -58,6 +58,9 @@ class _GuessedFacts:
     def restart_cost(self, job: Job) -> float:  # noqa: ARG002
         return 10.0
 
+    def locality_penalty(self, job: Job) -> float:  # noqa: ARG002
+        return 0.1
+
 
 def _decisions(policy: Policy, state: State) -> list[float]:
     took: list[float] = []

@@ -16,6 +16,7 @@ from schedulearn.domain.ports import Launch
 from schedulearn.domain.resources import Resources
 from schedulearn.domain.spec import JobSpec, WorkerResources
 from schedulearn.domain.states import JobState
+from schedulearn.domain.usage import Limits, Usage
 from schedulearn.service.clock import SteadyClock
 from schedulearn.service.config import DataFolder
 from schedulearn.service.launch import Launcher
@@ -48,6 +49,10 @@ class ListeningExecutor:
     def pause(self, worker: WorkerId, node: NodeName) -> None: ...
 
     def resume(self, worker: WorkerId, node: NodeName) -> None: ...
+
+    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None: ...
+
+    def usage(self, worker: WorkerId, node: NodeName) -> Usage | None: ...
 
     def forget(self, job: JobId) -> None: ...
 

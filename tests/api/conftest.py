@@ -76,15 +76,15 @@ class World:
         event = HistoryEvent(NOW, "state", f"now {state}", JobId(job), state=state)
         self.save(jobs=[changed], events=[event])
 
-    def run(self, job: int, device: str | None = None) -> AttemptId:
+    def run(self, job: int, device: str | None = None, node: NodeName = NODE.name) -> AttemptId:
         """A new attempt with one worker on the node."""
         changed = self.job(job)
         changed.attempt += 1
         changed.state = JobState.RUNNING
         worker = WorkerId(JobId(job), changed.attempt, 0)
         devices = (DeviceId(device),) if device else ()
-        attempt = Attempt(worker.of, NOW, [Worker(worker, NODE.name, devices, started_at=NOW)])
-        lease = Lease(worker, NODE.name, Resources(cpus=1, gpus=len(devices)), devices)
+        attempt = Attempt(worker.of, NOW, [Worker(worker, node, devices, started_at=NOW)])
+        lease = Lease(worker, node, Resources(cpus=1, gpus=len(devices)), devices)
         self.save(jobs=[changed], attempts=[attempt], leases_added=[lease])
         return worker.of
 
@@ -120,6 +120,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         snapshot_limit=100_000,
         clock=lambda: NOW,
     )
+    gateway.servers._patience = 5.0  # nobody looks at servers here, unless a test does
     world = World(store, tmp_path, gateway, create_app(gateway), fence, wakes, seen)
     world.save(nodes=[NODE])
     yield world

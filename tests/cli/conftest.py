@@ -32,11 +32,12 @@ def make_job(number: int = 17, state: str = "running", **changes: Any) -> dict[s
     code, text = ends.get(state, (None, ""))
     return {
         "id": number, "name": f"mnist-{number}", "user": "ann", "state": state, "reason": "", "priority": 50,
-        "deadline": None, "time_limit": None, "attempt": 0 if state == "queued" else 1, "workers": 1,
+        "deadline": None, "time_limit": None, "cpus_limit": None, "workers": 1,
+        "attempt": 0 if state == "queued" else 1,
         "placement": [{"worker": f"{number}.1.0", "node": "local", "devices": []}] if state == "running" else [],
         "submitted_at": "2026-03-01T10:00:00Z", "queued_at": "2026-03-01T10:00:00Z",
         "started_at": started, "finished_at": finished, "run_seconds": 298.0 if started else 0.0, "wait_seconds": 2.0,
-        "restarts": 0, "preemptions": 0, "migrations": 0, "resizes": 0,
+        "restarts": 0, "preemptions": 0, "migrations": 0, "migration_seconds": 0.0, "moving_to": [], "resizes": 0,
         "exit": {"code": code, "signal": None, "ending": "exited", "text": text} if finished else None,
         "progress": {
             "step": 120, "steps": 1000, "metric": "loss", "value": 0.3125, "spark": [3.0, 1.5, 0.8, 0.4, 0.3125],
@@ -55,6 +56,12 @@ NODE = {
     "jobs": [17],
     "storage": {"jobs_bytes": 10**9, "logs_bytes": 5 * 10**7, "snapshots_bytes": 10**6, "database_bytes": 10**5,
                 "free_bytes": 10**11},
+}  # fmt: skip
+SERVER = {
+    **NODE, "name": "gpu2", "executor": "docker", "state": "lost", "problem": "it is frozen", "jobs": [18],
+    "lost_at": "2026-03-01T10:00:00Z", "address": "ssh://ann@gpu2", "version": "Docker 28.0.1",
+    "default_image": "pytorch/pytorch", "labels": {"room": "b12"}, "devices": [], "storage": None,
+    "leased": {"cpus": 2.0, "memory": 4e9, "gpus": 1.0},
 }  # fmt: skip
 POLICY = {
     "preset": "fifo",
@@ -87,6 +94,8 @@ class Service:
     refuse: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)  # "METHOD /path" → status, problem
     after_submit: str = "succeeded"  # the state in which a submitted job is found afterwards
     hint: str | None = None  # on the job that is submitted
+    usage: list[dict[str, Any]] = field(default_factory=list)  # of every job's workers
+    news: list[dict[str, Any]] = field(default_factory=list)  # events that come after the story of a job
 
     def asked(self, method: str, path: str) -> list[Request]:
         return [r for r in self.requests if (r.method, r.path) == (method, path)]
@@ -117,7 +126,7 @@ class Service:
             del self.jobs[number]
             return 204, b""
         answers: dict[str, Callable[[], Any]] = {
-            "": lambda: job, "cancel": lambda: job, "pause": lambda: job, "resume": lambda: job,
+            "": lambda: job, "cancel": lambda: job, "pause": lambda: job, "resume": lambda: job, "migrate": lambda: job,
             "logs": lambda: self.logs.get(number, b"")[int(request.query.get("offset", ["0"])[0]) :],
             "explain": lambda: {
                 "job": number, "state": job["state"], "text": "It needs 2 GPUs on one node; the most free is 1.",
@@ -129,6 +138,7 @@ class Service:
                 "name": "loss", "count": 3, "last": 0.3125, "min": 0.3, "max": 3.0,
                 "points": [[0, 3.0, ""], [1, 1.0, ""], [2, 0.3125, ""]],
             }]},
+            "usage": lambda: {"attempt": f"{number}.1", "workers": self.usage},
             "files": lambda: archive({"model.pt": b"weights", "logs/a.txt": b"a"}),
         }  # fmt: skip
         return 200, answers[part]()
@@ -158,10 +168,23 @@ class Service:
         return 200, {"status": "ok", "version": "1", "roles": [], "scheduler": "running", "time": ""}
 
     def _get_nodes(self, request: Request) -> tuple[int, Any]:
-        return 200, {"nodes": [NODE]}
+        return 200, {"nodes": [NODE, SERVER]}
 
     def _patch_nodes(self, request: Request) -> tuple[int, Any]:
-        return 200, {**NODE, "state": "draining"}
+        labels = {key: value for key, value in (request.body.get("labels") or {}).items() if value is not None}
+        return 200, {**NODE, "state": "draining", "labels": labels}
+
+    def _post_nodes(self, request: Request) -> tuple[int, Any]:
+        given = {"name": request.body.get("name") or "gpu2", "address": request.body["address"]}
+        return 201, {**SERVER, **given, "jobs": [], "notes": ["its clock is 1 h ahead"]}
+
+    def _delete_nodes(self, request: Request) -> tuple[int, Any]:
+        jobs = [17] if request.query.get("force") == ["true"] else []
+        return 202, {**SERVER, "state": "removing", "jobs": jobs}
+
+    def _get_events(self, request: Request) -> tuple[int, Any]:
+        after = int(request.query.get("after", ["0"])[0])
+        return 200, {"events": [event for event in self.news if event["serial"] > after]}
 
     def _get_policy(self, request: Request) -> tuple[int, Any]:
         return 200, POLICY

@@ -12,7 +12,7 @@ import pytest
 
 from schedulearn.cli.common.data import data_folder, is_service
 from schedulearn.cli.common.errors import Failure
-from schedulearn.cli.up import arguments, parse_size
+from schedulearn.cli.up import arguments, parse_size, parse_time
 from schedulearn.service.config import Options
 
 
@@ -50,6 +50,23 @@ def test_options_reach_the_service(cli, served, tmp_path):
     assert served == [expected, expected]
 
 
+def test_how_jobs_are_run_reaches_the_service_too(cli, served, tmp_path):
+    args = ["--executor", "both", "--image", "python:3.12", "--shared-checkpoints", "/srv/checkpoints"]
+    args += ["--allow-mounts", "/data", "--allow-mounts", "/scratch:rw", "--lost-after", "90s"]
+    assert cli("up", "--data", tmp_path, *args).code == 0
+    [options] = served
+    assert (options.executor, options.image, options.lost_after) == ("both", "python:3.12", 90.0)
+    assert options.shared_checkpoints == Path("/srv/checkpoints")
+    assert options.allow_mounts == ("/data", "/scratch:rw")
+    cli("up", *arguments(options))
+    assert served == [options, options]
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90.0), ("5m", 300.0), ("1.5h", 5400.0), ("10 s", 10.0)])
+def test_times(text, seconds):
+    assert parse_time(text) == seconds
+
+
 def test_defaults(cli, served, tmp_path, monkeypatch):
     monkeypatch.setenv("SCHEDULEARN_DATA", str(tmp_path))
     cli("up")
@@ -59,7 +76,9 @@ def test_defaults(cli, served, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("args", "field"),
     [(["--only", "web"], "--only"), (["--port", "70000"], "--port"), (["--keep-size", "x"], "--keep-size"),
-     (["--log-level", "loud"], "--log-level")],
+     (["--log-level", "loud"], "--log-level"), (["--executor", "podman"], "--executor"),
+     (["--lost-after", "soon"], "--lost-after"), (["--shared-checkpoints", "here"], "--shared-checkpoints"),
+     (["--allow-mounts", "data"], "--allow-mounts"), (["--allow-mounts", "/a/../b"], "--allow-mounts")],
 )  # fmt: skip
 def test_wrong_options_are_named(cli, served, args, field):
     result = cli("up", *args)

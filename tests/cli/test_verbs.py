@@ -32,6 +32,44 @@ def test_describe_shows_weight_and_hint(cli, jobs):
     assert "hint" not in out
 
 
+LOOK = {
+    "at": "2026-03-01T10:04:00Z", "cpus": 0.934, "cpu_seconds": 125.0, "memory": 310_000_000,
+    "read_bytes": 1_200_000_000, "written_bytes": 30_000_000, "received_bytes": None, "sent_bytes": None,
+    "energy": None, "cpus_limit": 1.5, "weight": 100, "memory_limit": None,
+}  # fmt: skip
+
+
+def use(**changes):
+    points = [LOOK | {"cpus": cpus} for cpus in (None, 0.1, 0.9)]
+    return {"worker": "17.1.0", "memory_peak": 412_000_000, "latest": LOOK | changes, "points": points}
+
+
+def test_describe_says_what_it_uses(cli, jobs):
+    jobs.usage = [use()]
+    out = cli("describe", 17).out
+    for text in ("▁█  0.93 of 1.5 cores", "2 min 5 s", "310 MB (412 MB at most)", "1.2 GB read, 30 MB written"):
+        assert text in out
+    assert "network" not in out
+    assert "energy" not in out
+    assert cli("describe", 17, "--json").json["usage"] == jobs.usage
+
+
+def test_describe_adds_workers_up(cli, jobs):
+    seen = {"received_bytes": 5000, "sent_bytes": 7000, "energy": 1.8e6, "memory_limit": 500_000_000}
+    jobs.usage = [use(**seen), use(**seen)]
+    out = cli("describe", 17).out
+    for text in ("1.87 of 3 cores", "10 kB received, 14 kB sent", "1 kWh", "620 MB of 1 GB (824 MB at most)"):
+        assert text in out
+
+
+def test_describe_of_what_is_over_says_what_it_used(cli, jobs):
+    jobs.usage = [use(energy=900.0)]
+    out = cli("describe", 20).out
+    assert "412 MB at most" in out
+    assert "0.9 kJ" in out
+    assert "of 1.5 cores" not in out
+
+
 def test_describe_json_holds_everything(cli, jobs):
     about = cli("describe", 18, "--json").json
     assert about["id"] == 18
@@ -137,6 +175,9 @@ def test_rm(cli, jobs):
         (["--priority", "80"], {"priority": 80}),
         (["--time-limit", "8h", "--deadline", "none"], {"time_limit": "8h", "deadline": None}),
         (["--time-limit", "60"], {"time_limit": 60}),
+        (["--cpus-limit", "0.5"], {"cpus_limit": 0.5}),
+        (["--cpus-limit", "2"], {"cpus_limit": 2}),
+        (["--cpus-limit", "none"], {"cpus_limit": None}),
     ],
 )
 def test_update(cli, jobs, args, body):
@@ -149,6 +190,7 @@ def test_update_says_what_is_now(cli, jobs):
     out = cli("update", 17, "--priority", 80).out
     assert "priority    80" in out
     assert "schedulearn explain 17" in out
+    assert "cores       0.5 for each worker" in cli("update", 17, "--cpus-limit", "0.5").out
 
 
 def test_update_of_nothing(cli, jobs):
@@ -187,6 +229,51 @@ def test_nodes(cli, service, args):
     for text in ("local", "2 of 7", "4 GB of 15 GB", "1 of 1", "A100", "job 17", "1 GB kept", "of it logs 50 MB"):
         assert text in out
     assert cli(*args, "--json").json[0]["name"] == "local"
+
+
+def test_nodes_say_where_servers_are_and_why_one_is_lost(cli, service):
+    out = cli("nodes").out
+    for text in ("gpu2", "ssh://ann@gpu2", "Docker 28.0.1", "pytorch/pytorch", "room=b12", "it is frozen", "ago"):
+        assert text in out
+
+
+def test_nodes_add(cli, service):
+    args = ["--name", "gpu3", "--image", "python", "--label", "room=b12", "--label", "rack=2", "--gpu-type", "A100"]
+    result = cli("nodes", "add", "ssh://ann@gpu3", *args)
+    assert result.code == 0
+    assert "gpu3 (Docker 28.0.1) is added: 8 cores, 16 GB of memory, 1 GPUs" in result.out
+    assert "its clock is 1 h ahead" in result.err
+    [request] = service.asked("POST", "/nodes")
+    assert request.body == {
+        "address": "ssh://ann@gpu3", "name": "gpu3", "image": "python", "gpu_type": "A100",
+        "labels": {"room": "b12", "rack": "2"},
+    }  # fmt: skip
+    assert cli("nodes", "add", "ssh://gpu2", "--json").json["name"] == "gpu2"
+    assert service.asked("POST", "/nodes")[-1].body == {"address": "ssh://gpu2"}
+
+
+def test_a_server_that_cannot_be_used_is_said_why(cli, service):
+    detail = "nothing listens at ssh://gpu2: is Docker running there?"
+    service.refuse["POST /nodes"] = (422, {"title": "The input is not valid", "detail": detail, "field": "address"})
+    result = cli("nodes", "add", "ssh://gpu2")
+    assert (result.code, result.out) == (2, "")
+    assert detail in result.err
+
+
+@pytest.mark.parametrize(("args", "force"), [([], "false"), (["--force"], "true")])
+def test_nodes_remove(cli, service, args, force):
+    out = cli("nodes", "remove", "gpu2", *args).out
+    assert ("goes as soon as its jobs have stopped (17)" if args else "is removed") in out
+    assert service.asked("DELETE", "/nodes/gpu2")[0].query == {"force": [force]}
+
+
+def test_nodes_label(cli, service):
+    assert "gpu-type=A100" in cli("nodes", "label", "gpu2", "gpu-type=A100", "room=").out
+    assert service.asked("PATCH", "/nodes/gpu2")[0].body == {"labels": {"gpu-type": "A100", "room": None}}
+    for wrong in ("room", "=x"):
+        result = cli("nodes", "label", "gpu2", wrong)
+        assert result.code == 2
+        assert "KEY=VALUE" in result.err
 
 
 @pytest.mark.parametrize(("verb", "drain"), [("drain", True), ("undrain", False)])

@@ -77,6 +77,9 @@ class TestCalls:
             client.resume(17)
             client.delete(17)
             client.drain("gpu 1/x")
+            client.add_node("ssh://gpu2", labels={"room": "b12"})
+            client.label_node("gpu2", {"room": None})
+            client.remove_node("gpu2", force=True)
             client.set_policy("fifo", params={"a": 1})
             client.add_user("ann", uid=1000)
             client.update_user("ann", role="admin")
@@ -89,6 +92,9 @@ class TestCalls:
             "POST /jobs/17/resume",
             "DELETE /jobs/17",
             "PATCH /nodes/gpu%201%2Fx",
+            "POST /nodes",
+            "PATCH /nodes/gpu2",
+            "DELETE /nodes/gpu2",
             "PUT /policy",
             "POST /users",
             "PATCH /users/ann",
@@ -96,8 +102,12 @@ class TestCalls:
             "POST /tokens",
             "DELETE /tokens/3",
         ]
-        assert service.requests[5].json() == {"preset": "fifo", "params": {"a": 1}}
-        assert service.requests[6].json() == {"name": "ann", "role": "user", "uid": 1000}
+        bodies = {f"{r.method} {r.path}": r for r in service.requests}
+        assert bodies["POST /nodes"].json() == {"address": "ssh://gpu2", "labels": {"room": "b12"}}
+        assert bodies["PATCH /nodes/gpu2"].json() == {"labels": {"room": None}}
+        assert bodies["DELETE /nodes/gpu2"].query == {"force": ["true"]}
+        assert bodies["PUT /policy"].json() == {"preset": "fifo", "params": {"a": 1}}
+        assert bodies["POST /users"].json() == {"name": "ann", "role": "user", "uid": 1000}
 
     def test_an_empty_answer_is_fine(self, serve: Serve) -> None:
         service = serve(lambda handler, request: handler.reply(b"", 204))
@@ -124,7 +134,15 @@ class TestErrors:
     def test_no_such_job(self, serve: Serve) -> None:
         service = serve(lambda handler, request: not_found(handler))
         with Client(service.url, "t") as client:
-            for call in (client.job, client.cancel, client.delete, client.explain, client.metrics, client.wait):
+            for call in (
+                client.job,
+                client.cancel,
+                client.delete,
+                client.explain,
+                client.metrics,
+                client.usage,
+                client.wait,
+            ):
                 with pytest.raises(NoSuchJob, match="there is no job 17"):
                     call(17)
             with pytest.raises(NoSuchJob):

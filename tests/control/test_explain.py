@@ -73,3 +73,9 @@ def test_every_state_has_a_sentence() -> None:
     assert why(w, 1).text == "It has run for 1 min 15 s."
     w.cycle(ev.CancelAsked(w.now, JobId(1), "ann"))
     assert why(w, 1).text == "It is being stopped: cancelled by ann."
+
+
+def test_a_job_that_needs_a_container_is_told_so() -> None:
+    w = World(node("a"))
+    w.submit(job(1, image="torch"))
+    assert "1 core on one node that runs containers; no node that runs it takes jobs" in why(w, 1).text

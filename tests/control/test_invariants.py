@@ -14,10 +14,22 @@ from support.walks import check, do
 
 _sizes = st.tuples(st.integers(0, 4), st.sampled_from([0.5, 1, 2]), st.integers(1, 3), st.integers(0, 2))
 _submit = st.tuples(st.just("submit"), _sizes)
-_act = st.tuples(
-    st.sampled_from(["exit", "fail", "lose", "cancel", "delete", "pause", "resume", "start", "wait", "still", "drain"]),
-    st.integers(0, 30),
+_kinds = (
+    "exit",
+    "fail",
+    "lose",
+    "cancel",
+    "delete",
+    "pause",
+    "resume",
+    "start",
+    "wait",
+    "still",
+    "drain",
+    "move",
+    "node",
 )
+_act = st.tuples(st.sampled_from(_kinds), st.integers(0, 30))
 _steps = st.lists(st.one_of(_submit, _act), max_size=60)
 _clusters = st.lists(st.tuples(st.integers(1, 8), st.integers(0, 4)), min_size=1, max_size=4)
 

@@ -190,6 +190,7 @@ def test_who_may_be_stopped_moves_to_an_idle_device_instead_of_sharing_one() -> 
     assert (w.job(3).state, w.job(3).reason) == (JobState.STOPPING, "moves: others have their turn in its place")
     w.settle()
     assert w.running() == [2, 3]
+    w.started(3)
     assert (w.job(2).attempt, w.job(3).attempt, w.job(3).migrations) == (1, 2, 1)
     assert (w.where(3), w.job(3).spots[0].devices) == (["a"], ("a-gpu0",))
 

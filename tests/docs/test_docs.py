@@ -18,8 +18,8 @@ from schedulearn.cli.main import VERBS, app
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.ports import Launch
 from schedulearn.domain.spec import JobSpec, Workers
-from schedulearn.executors.process.environment import worker_environment
-from schedulearn.executors.process.paths import WorkerPaths
+from schedulearn.executors.common.paths import WorkerPaths
+from schedulearn.executors.process.environment import process_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -154,7 +154,7 @@ def test_every_variable_that_is_named_exists() -> None:
 def test_every_variable_of_a_job_is_documented(tmp_path: Path) -> None:
     worker = WorkerId(JobId(17), 2, 0)
     launch = Launch(worker, NodeName("local"), JobSpec("x", "true", workers=Workers(1, 1, 4)), cpu_limit=2.0)
-    given = worker_environment(launch, WorkerPaths.of(tmp_path, worker), {"HOME": "/", "LANG": "C", "USER": "ann"})
+    given = process_environment(launch, WorkerPaths.of(tmp_path, worker), {"HOME": "/", "LANG": "C", "USER": "ann"})
     page = read("docs", "in-job.md")
     assert {name for name in given if not re.search(rf"`{name}[`=]", page)} == set()
 

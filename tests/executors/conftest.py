@@ -6,66 +6,21 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import Event, WorkerExited, WorkerStarted
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.node import Node
-from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.ports import Launch
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import JobSpec
-from schedulearn.executors.process import ProcessExecutor, logs
+from schedulearn.executors.process import ProcessExecutor
 from schedulearn.executors.process.cgroups import NO_CGROUPS, Cgroups, detect
 from schedulearn.executors.process.claim import is_held, read_claim
-from schedulearn.executors.process.paths import WorkerPaths
 from schedulearn.executors.process.procfs import all_pids, descendants, stat_fields
-
-DEADLINE = 60.0  # only reached when something is broken
-NODE = Node(NodeName("here"), capacity=Resources(cpus=os.cpu_count() or 1, memory=8e9))
-
-
-class SystemClock:
-    def now(self) -> float:
-        return time.time()
-
-
-class Recorder:
-    """An event sink that can be waited on."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self._arrived = threading.Condition()
-
-    def __call__(self, event: Event) -> None:
-        with self._arrived:
-            self.events.append(event)
-            self._arrived.notify_all()
-
-    def wait(self, kind: type[Event], worker: WorkerId, count: int = 1) -> Any:
-        def found() -> list[Any]:
-            return [e for e in self.events if isinstance(e, kind) and getattr(e, "worker", None) == worker]
-
-        with self._arrived:
-            assert self._arrived.wait_for(lambda: len(found()) >= count, DEADLINE), f"no {kind.__name__} of {worker}"
-            return found()[count - 1]
-
-
-def until(true: Callable[[], Any], what: str = "") -> Any:
-    """Wait for something that no event tells."""
-    deadline = time.monotonic() + DEADLINE
-    while not (value := true()):
-        assert time.monotonic() < deadline, f"never came true: {what or true}"
-        time.sleep(0.01)
-    return value
+from support.bench import NODE, SystemClock, Workbench, until
+from support.docker import Daemons
+from support.docker_bench import DockerBench
 
 
 def dead(pid: int) -> bool:
@@ -75,14 +30,14 @@ def dead(pid: int) -> bool:
         return True
 
 
-class Bench:
-    """Makes executors and launches over one data folder."""
+class Bench(Workbench):
+    """Workers that are processes of this machine."""
+
+    python_program = sys.executable
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.recorder = Recorder()
-        self.executors: list[ProcessExecutor] = []
-        self.until, self.dead = until, dead
+        super().__init__(root)
+        self.dead = dead
 
     def executor(self, **options: Any) -> ProcessExecutor:
         options.setdefault("cgroups", NO_CGROUPS)
@@ -90,33 +45,6 @@ class Bench:
         executor = ProcessExecutor(self.root, sink, SystemClock(), options.pop("node", NODE), **options)
         self.executors.append(executor)
         return executor
-
-    def launch(self, command: str | tuple[str, ...], *, job: int = 1, rank: int = 0, **more: Any) -> Launch:
-        """`spec` holds fields of the job's spec, all others are those of the launch."""
-        spec = replace(JobSpec(name="test", command=command), **more.pop("spec", {}))
-        return Launch(WorkerId(JobId(job), 1, rank), NODE.name, spec, **more)
-
-    def python(self, code: str, **more: Any) -> Launch:
-        return self.launch((sys.executable, "-u", "-c", code), **more)
-
-    def paths(self, launch: Launch) -> WorkerPaths:
-        return WorkerPaths.of(self.root, launch.worker)
-
-    def started(self, launch: Launch, count: int = 1) -> WorkerStarted:
-        event: WorkerStarted = self.recorder.wait(WorkerStarted, launch.worker, count)
-        return event
-
-    def ended(self, launch: Launch, count: int = 1) -> Outcome:
-        event: WorkerExited = self.recorder.wait(WorkerExited, launch.worker, count)
-        return event.outcome
-
-    def run(self, launch: Launch, **options: Any) -> Outcome:
-        """From start to end."""
-        self.executor(**options).start(launch)
-        return self.ended(launch)
-
-    def output(self, launch: Launch) -> bytes:
-        return logs.read(self.paths(launch).log, None, 1 << 30).data
 
     def file(self, launch: Launch, name: str) -> Path:
         """A file that the job writes in its run folder; waits until it has content."""
@@ -158,7 +86,7 @@ class Bench:
     def groups(self) -> list[Path]:
         permitted = detect()
         instance = hashlib.sha256(str(self.root).encode()).hexdigest()[:8]
-        bases = [base for base in (permitted.cpu, permitted.memory, permitted.unified) if base]
+        bases = {getattr(permitted, name) for name in permitted.__slots__} - {None}
         return [group for base in bases for group in base.glob(f"schedulearn/{instance}-*")]
 
 
@@ -172,7 +100,7 @@ def root() -> Iterator[Path]:
 
 
 @pytest.fixture
-def bench(root: Path) -> Iterator[Bench]:
+def processes(root: Path) -> Iterator[Bench]:
     """At the end no process and no control group may be left, whatever the test did."""
     bench = Bench(root)
     yield bench
@@ -187,9 +115,21 @@ def bench(root: Path) -> Iterator[Bench]:
 
 
 @pytest.fixture
+def bench(processes: Bench) -> Bench:
+    return processes
+
+
+@pytest.fixture
 def real_cgroups() -> Cgroups:
     """What the machine permits; tests that need more skip."""
     permitted = detect()
     if permitted.unified is None and (permitted.cpu is None or permitted.memory is None):
         pytest.skip("this machine lets us make no control groups")
     return permitted
+
+
+@pytest.fixture
+def containers(root: Path, daemons: Daemons) -> Iterator[DockerBench]:
+    """At the end no container may be left, whatever the test did."""
+    with DockerBench(root, daemons(0)) as bench:
+        yield bench

@@ -1,22 +1,25 @@
 """What every executor must do, written against the protocol alone. A new executor adds itself to `EXECUTORS`."""
 
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.domain.events import LimitsSet, WorkerExited, WorkerPaused, WorkerStarted
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.outcome import Ending
 from schedulearn.domain.ports import Executor, Launch
+from schedulearn.domain.usage import Limits
+from support.bench import Workbench
 
-EXECUTORS: dict[str, Callable[[Any], Executor]] = {
-    "process": lambda bench: bench.executor(),
-    "process, without pidfd": lambda bench: bench.executor(use_pidfd=False),
+# The name of a fixture that makes executors, and options for them.
+EXECUTORS: dict[str, tuple[str, dict[str, Any]]] = {
+    "process": ("processes", {}),
+    "process, without pidfd": ("processes", {"use_pidfd": False}),
+    "docker": ("containers", {}),
 }
-FOREVER = (sys.executable, "-c", "import time; time.sleep(1000)")
+FOREVER = ("sleep", "1000")
 OBEDIENT = (
     "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print('ready', flush=True); time.sleep(1000)"
 )
@@ -24,9 +27,20 @@ STUBBORN = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready
 
 
 @pytest.fixture(params=sorted(EXECUTORS))
-def make(request: pytest.FixtureRequest, bench: Any) -> Iterator[Callable[[], Executor]]:
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def bench(request: pytest.FixtureRequest, kind: str) -> Workbench:
+    workbench: Workbench = request.getfixturevalue(EXECUTORS[kind][0])
+    return workbench
+
+
+@pytest.fixture
+def make(bench: Workbench, kind: str) -> Callable[[], Executor]:
     """Makes a new executor over the same data each time it is called: the service's next life."""
-    return lambda: EXECUTORS[request.param](bench)
+    return lambda: bench.executor(**EXECUTORS[kind][1])
 
 
 def kinds(bench: Any, launch: Launch) -> list[type]:
@@ -63,12 +77,12 @@ def test_start_twice_runs_once(make: Any, bench: Any) -> None:
     executor.start(launch)
     executor.start(launch)
     bench.started(launch, count=2)
-    assert bench.file(launch, "ran").read_text() == "once\n"
+    assert bench.content(launch, "ran") == b"once\n"
     executor.stop(launch.worker, launch.node, 0)
     bench.ended(launch)
     executor.start(launch)  # even after its end: it is only told again
     bench.ended(launch, count=2)
-    assert bench.file(launch, "ran").read_text() == "once\n"
+    assert bench.content(launch, "ran") == b"once\n"
 
 
 def test_stop_lets_it_end_in_peace(make: Any, bench: Any) -> None:
@@ -192,6 +206,7 @@ def test_stop_ends_a_paused_worker(make: Any, bench: Any) -> None:
     launch = bench.launch(FOREVER)
     executor = make()
     executor.start(launch)
+    bench.started(launch)
     executor.pause(launch.worker, launch.node)
     executor.stop(launch.worker, launch.node, 1000)
     assert bench.ended(launch).signal == 15
@@ -206,7 +221,7 @@ def test_the_next_life_adopts_a_running_worker(make: Any, bench: Any) -> None:
     second = make()
     second.adopt(launch.worker, launch.node)
     bench.started(launch, count=2)
-    (bench.paths(launch).job.run / "go").touch()
+    bench.touch(launch, "go")
     assert bench.ended(launch).exit_code == 5
     second.adopt(launch.worker, launch.node)
     assert bench.ended(launch, count=2).exit_code == 5
@@ -237,3 +252,31 @@ def test_pause_resume_and_forget_of_the_unknown_do_nothing(make: Any, bench: Any
     executor.forget(JobId(99))
     executor.start(launch)
     assert bench.ended(launch).ok
+
+
+def test_what_a_worker_uses_is_known_while_it_runs(make: Any, bench: Any) -> None:
+    launch = bench.python("print('ready', flush=True)\nwhile True: pass")
+    executor = make()
+    assert executor.usage(launch.worker, launch.node) is None
+    executor.start(launch)
+    bench.until(lambda: b"ready" in bench.output(launch))
+    first = bench.until(lambda: executor.usage(launch.worker, launch.node))
+    bench.until(lambda: executor.usage(launch.worker, launch.node).cpu_seconds > first.cpu_seconds)
+    executor.stop(launch.worker, launch.node, 0)
+    bench.ended(launch)
+    assert executor.usage(launch.worker, launch.node) is None
+
+
+def test_limits_are_changed_or_it_is_said_why_not(make: Any, bench: Any) -> None:
+    launch = bench.launch(FOREVER, cpu_limit=1.0)
+    executor = make()
+    executor.set_limits(launch.worker, launch.node, Limits(cpus=0.3))  # it does not run yet: nothing happens
+    executor.start(launch)
+    bench.started(launch)
+    executor.set_limits(launch.worker, launch.node, Limits(cpus=0.6))
+    event = bench.recorder.wait(LimitsSet, launch.worker)
+    assert event.limits.cpus == 0.6
+    usage = bench.until(lambda: executor.usage(launch.worker, launch.node))
+    assert bool(event.problem) == (usage.limits.cpus != 0.6)
+    executor.stop(launch.worker, launch.node, 0)
+    bench.ended(launch)

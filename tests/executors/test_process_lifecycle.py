@@ -12,8 +12,9 @@ import pytest
 
 from schedulearn.domain.events import WorkerPaused
 from schedulearn.domain.outcome import Ending
+from schedulearn.executors.common.folders import make_worker_folder
 from schedulearn.executors.process.claim import read_claim
-from schedulearn.executors.process.prepare import Limits, make_worker_folder, prepare
+from schedulearn.executors.process.prepare import Limits, prepare
 from schedulearn.executors.process.procfs import start_time
 from schedulearn.executors.process.spawn import spawn
 

@@ -45,7 +45,7 @@ def test_a_cpu_quota(bench: Any, real_cgroups: Cgroups) -> None:
     executor = bench.executor(cgroups=real_cgroups)
     executor.start(launch)
     bench.file(launch, "up")
-    (group,) = bench.groups()
+    group = next(g for g in bench.groups() if (g / "cpu.max").exists() or (g / "cpu.cfs_quota_us").exists())
     if real_cgroups.unified:
         assert (group / "cpu.max").read_text() == "50000 100000\n"
     else:
@@ -137,12 +137,17 @@ def test_plan_of_version_1() -> None:
     assert ("write", "/m/schedulearn/w/memory.limit_in_bytes", "7000000") in plans[1]["steps"]
 
 
-def test_a_plan_holds_only_what_is_limited() -> None:
-    both = Cgroups(cpu=Path("/c"), memory=Path("/m"))
-    assert both.plan("w", None, None) == []
-    assert [p["controllers"] for p in both.plan("w", None, 1)] == [["memory"]]
-    assert Cgroups(unified=Path("/u")).plan("w", None, None) == []
-    assert [p["controllers"] for p in Cgroups(unified=Path("/u")).plan("w", 1, None)] == [["cpu"]]
+def test_controllers_that_share_a_hierarchy_share_a_group() -> None:
+    (plan,) = Cgroups(cpu=Path("/c"), cpuacct=Path("/c")).plan("w", 1.5, None)
+    assert plan["controllers"] == ["cpu", "cpuacct"]
+    assert [step[0] for step in plan["steps"]] == ["mkdir", "write", "write"]
+
+
+def test_a_worker_without_limits_has_groups_that_count() -> None:
+    both = Cgroups(cpu=Path("/c"), memory=Path("/m")).plan("w", None, None)
+    assert [[step[0] for step in plan["steps"]] for plan in both] == [["mkdir"], ["mkdir"]]
+    (unified,) = Cgroups(unified=Path("/u")).plan("w", None, None)
+    assert not any(path.endswith((".max", "pids.max")) for action, path, _ in unified["steps"] if action == "write")
 
 
 def test_a_tiny_quota_is_one_that_the_kernel_takes() -> None:
@@ -197,12 +202,14 @@ def proc(folder: Path, mountinfo: str, own: str) -> Path:
 
 def test_detect_version_1_below_the_own_group(tmp_path: Path) -> None:
     found = detect(proc(tmp_path, V1, V1_OWN), writable=lambda _: True)
-    assert found == Cgroups(cpu=Path("/sys/fs/cgroup/cpu,cpuacct"), memory=Path("/sys/fs/cgroup/memory/inner"))
+    cpu = Path("/sys/fs/cgroup/cpu,cpuacct")
+    assert found == Cgroups(cpu=cpu, cpuacct=cpu, memory=Path("/sys/fs/cgroup/memory/inner"))
 
 
 def test_detect_only_what_may_be_written(tmp_path: Path) -> None:
     found = detect(proc(tmp_path, V1, V1_OWN), writable=lambda folder: "memory" not in str(folder))
-    assert found == Cgroups(cpu=Path("/sys/fs/cgroup/cpu,cpuacct"))
+    cpu = Path("/sys/fs/cgroup/cpu,cpuacct")
+    assert found == Cgroups(cpu=cpu, cpuacct=cpu)
 
 
 def test_detect_version_2(tmp_path: Path) -> None:

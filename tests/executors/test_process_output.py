@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedulearn.domain.errors import ExecutorError
-from schedulearn.executors.process import logs
+from schedulearn.executors.common import logs
+from schedulearn.executors.common.folders import make_worker_folder
+from schedulearn.executors.common.logwriter import LogWriter
 from schedulearn.executors.process.claim import read_claim
-from schedulearn.executors.process.logwriter import LogWriter
-from schedulearn.executors.process.prepare import Limits, make_worker_folder, prepare
+from schedulearn.executors.process.prepare import Limits, prepare
 from schedulearn.executors.process.spawn import spawn
 
 CAP = 80_000

@@ -12,9 +12,10 @@ import pytest
 
 from schedulearn.domain.events import WorkerExited, WorkerStarted
 from schedulearn.domain.outcome import Ending
+from schedulearn.executors.common.folders import make_worker_folder
+from schedulearn.executors.common.paths import write_file
 from schedulearn.executors.process.claim import read_claim, void
-from schedulearn.executors.process.paths import write_file
-from schedulearn.executors.process.prepare import Limits, make_worker_folder, prepare
+from schedulearn.executors.process.prepare import Limits, prepare
 from schedulearn.executors.process.spawn import spawn
 
 # A service of its own: starts one worker, says so, and waits to be killed.

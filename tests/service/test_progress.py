@@ -9,7 +9,7 @@ import pytest
 
 from schedulearn.domain.ids import JobId, WorkerId
 from schedulearn.domain.spec import Metric
-from schedulearn.executors.process.logwriter import LogWriter
+from schedulearn.executors.common.logwriter import LogWriter
 from schedulearn.service import progress
 from schedulearn.service.config import DataFolder
 from schedulearn.service.progress import ProgressWatcher, pattern_of

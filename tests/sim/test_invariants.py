@@ -93,6 +93,16 @@ def test_every_combination_of_stages_works(order: str, allocate: str, place: str
     assert len(result.jobs) == len(rows)
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+@given(rows=_workloads, cost=st.sampled_from([0.0, 2.0]), mtbf=st.sampled_from([0.0, 300.0]))
+@settings(max_examples=15, deadline=None)
+def test_with_moves_every_job_still_ends_and_the_ledger_holds(preset: str, rows: Any, cost: float, mtbf: float) -> None:
+    options = SimOptions(restart_cost=cost, locality_penalty=0.5, node_mtbf=mtbf, node_repair=20.0, seed=1)
+    overrides: Any = {"stages": {"migrate": "consolidate"}, "params": {"consolidate_every": 10}}
+    result = run(rows, preset, options, **overrides).result  # type: ignore[attr-defined]
+    assert len(result.jobs) == len(rows)
+
+
 @given(rows=_workloads)
 @settings(max_examples=30, deadline=None)
 def test_machines_that_fail_lose_work_but_no_job(rows: Any) -> None:

@@ -39,7 +39,8 @@ def results(study: Study) -> list[Result]:
 
 def summary(**changes: Any) -> dict[str, Any]:
     keys = ("avg_jct", "p50_jct", "p95_jct", "p99_jct", "avg_wait", "makespan", "utilization", "preemptions",
-            "migrations", "resizes", "missed_deadlines", "deadlines", "lost_work", "wall_seconds")  # fmt: skip
+            "migrations", "migration_seconds", "resizes", "missed_deadlines", "deadlines", "lost_work",
+            "wall_seconds")  # fmt: skip
     return {**dict.fromkeys(keys, 0.0), "completed": 1, **changes}
 
 

@@ -1,6 +1,7 @@
 """What the scheduler writes in a cycle and finds after a restart."""
 
 import signal
+from dataclasses import fields, replace
 
 import pytest
 import sqlalchemy as sa
@@ -116,6 +117,23 @@ def test_nodes_are_replaced_with_their_devices(make):
     changed = Node(LOCAL, devices=(Device(DeviceId("c")),))
     make.save(nodes=[changed])
     assert make.store.list_nodes() == [changed, Node(NodeName("other"))]
+
+
+def test_every_field_of_a_node_survives(make):
+    told = {"address": "ssh://gpu2", "default_image": "python", "engine": "X", "version": "Docker 28", "drain": True}
+    full = replace(NODE, state=NodeState.LOST, lost_at=AT, problem="it is frozen", labels=(("room", "b12"),), **told)
+    assert all(getattr(full, field.name) not in (None, "", ()) for field in fields(Node))
+    make.save(nodes=[full])
+    assert make.store.list_nodes() == [full]
+    make.save(nodes=[NODE])
+    assert make.store.list_nodes() == [NODE], "all of it can be taken back"
+
+
+def test_nodes_are_removed_with_their_devices(make, contents):
+    make.save(nodes=[NODE, Node(NodeName("other"))])
+    make.save(nodes_removed=[NODE.name])
+    assert make.store.list_nodes() == [Node(NodeName("other"))]
+    assert contents()["devices"] == []
 
 
 def test_a_cycle_does_not_undo_what_was_noted_of_a_workers_metrics(make):

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from schedulearn.domain.ids import DeviceId, JobId, NodeName
-from schedulearn.domain.job import Accrual, HistoryEvent, Job
+from schedulearn.domain.job import Accrual, HistoryEvent, Job, Move, Spot
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.spec import JobSpec, Launcher, Metric, Preemptible, Target, WorkerResources, Workers
 from schedulearn.domain.states import JobState, StopReason
@@ -17,6 +17,9 @@ FULL = JobSpec(
     Launcher.TORCHRUN, Workers(1, 2, 4), WorkerResources(2, "A100", 0.5, 4.0, 2**40, 1), 1000, (32, 64), 70,
     AT + 100, 3600.5, 3, 12.5, Preemptible.NO, (JobId(1),), Metric("acc", "max", "x"), Target(0.5, "stop"), ("mail",),
 )  # fmt: skip
+
+
+MOVE = Move(AT, (NodeName("a"), NodeName("b")), (Spot(NodeName("c"), (DeviceId("GPU-1"),)), Spot(NodeName("c"))))
 
 
 def test_submitting_writes_the_job_its_first_event_and_a_request(store):
@@ -35,8 +38,8 @@ def test_submitting_writes_the_job_its_first_event_and_a_request(store):
 def test_every_field_of_a_job_survives(make):
     job = make.job()
     changed = Job(
-        job.id, job.spec, "ann", AT, JobState.STOPPING, "cause", 99, AT + 5, 7.25, 3, 1, 2, 4, 5, AT + 1, AT + 2,
-        AT + 3, AT + 4, Accrual(1.5, AT, 1.0), Accrual(0.1 + 0.2, AT + 1, 8.0), StopReason.PREEMPT,
+        job.id, job.spec, "ann", AT, JobState.STOPPING, "cause", 99, AT + 5, 7.25, 0.5, 3, 1, 2, 4, 12.5, MOVE, 5,
+        AT + 1, AT + 2, AT + 3, AT + 4, Accrual(1.5, AT, 1.0), Accrual(0.1 + 0.2, AT + 1, 8.0), StopReason.PREEMPT,
         Outcome(Ending.OUT_OF_MEMORY, 1, 9, 2**31, "detail"), True, [1, 2.5],
     )  # fmt: skip
     for field in dataclasses.fields(Job):
@@ -46,6 +49,15 @@ def test_every_field_of_a_job_survives(make):
     make.save(jobs=[changed])
 
     assert make.store.job(job.id).job == changed
+
+
+def test_what_moves_have_cost(make):
+    assert make.store.migrations() == (0, 0.0)
+    jobs = [make.job() for _ in range(3)]
+    jobs[0].migrations, jobs[0].migration_seconds = 2, 7.5
+    jobs[1].migrations, jobs[1].migration_seconds = 1, 2.25
+    make.save(jobs=jobs)
+    assert make.store.migrations() == (3, 9.75)
 
 
 def test_no_such_job(store):

@@ -1,9 +1,12 @@
 """Migrations: from nothing to the tables as they are declared."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -11,7 +14,12 @@ from alembic.script import ScriptDirectory
 
 from schedulearn import store as package
 from schedulearn.domain.errors import StoreError
+from schedulearn.domain.ids import NodeName
+from schedulearn.domain.node import Node, NodeState
+from schedulearn.domain.resources import Resources
 from schedulearn.store import open_store, schema
+from schedulearn.store.engine import Database
+from schedulearn.store.store import _parse
 from schedulearn.store.tables import metadata
 
 
@@ -30,10 +38,15 @@ def test_the_tables_are_alike_to_the_last_word(tmp_path):
     metadata.create_all(created)
     migrated = sa.create_engine(f"sqlite:///{tmp_path}/migrated.db")
 
+    def parts(sql):
+        """What stands between commas. Columns that were added later stand all on one line, behind the keys."""
+        found = re.split(r",\s+(?![^()]*\))|\n", sql.strip().removesuffix(")"))
+        return [*filter(None, (part.strip(" ,\t") for part in found))]
+
     def words(engine):
         with engine.connect() as connection:
             found = connection.execute(sa.text("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'alembic%'"))
-            texts = {name: sorted(line.strip(" ,\t") for line in (sql or "").splitlines()) for name, sql in found}
+            texts = {name: sorted(parts(sql or "")) for name, sql in found}
         engine.dispose()
         return {name: lines for name, lines in texts.items() if not name.startswith("sqlite_")}
 
@@ -58,3 +71,22 @@ def test_a_migration_that_fails_leaves_the_database_empty(url, monkeypatch):
             open_store(url)
     with open_store(url) as store:
         assert store.list_jobs() == ([], 0)
+
+
+def test_nodes_of_the_first_schema_are_kept_and_a_drained_one_stays_drained(url):
+    database = Database(_parse(url))
+    config = Config()
+    config.set_main_option("script_location", str(Path(package.__file__).parent / "migrations"))
+    rows = [{"name": name, "state": state} for name, state in (("a", "up"), ("b", "draining"))]
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        columns = "name, executor, state, capacity, reserved, cpus_per_gpu, labels"
+        values = ":name, 'process', :state, '{\"cpus\": 2}', '{}', 1.0, '[]'"
+        connection.execute(sa.text(f"INSERT INTO nodes ({columns}) VALUES ({values})"), rows)
+    database.close()
+    with open_store(url) as store:
+        first, second = store.list_nodes()
+    usual = Node(NodeName("a"), capacity=Resources(cpus=2))
+    assert first == usual
+    assert second == replace(usual, name=NodeName("b"), state=NodeState.DRAINING, drain=True)

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from schedulearn.domain.errors import CorruptDatabase, NewerDatabase, StoreError
 from schedulearn.domain.spec import JobSpec
-from schedulearn.store import open_store
+from schedulearn.store import open_store, schema
 
 AT = 1_700_000_000.25
 
@@ -119,7 +119,7 @@ def test_a_file_that_is_damaged_while_it_is_open(path):
             store.list_jobs(limit=5000)
 
 
-@pytest.mark.parametrize("version", ["0002", "9999", "abcdef"])
+@pytest.mark.parametrize("version", [f"{int(schema.HEAD) + 1:04}", "9999", "abcdef"])
 def test_a_database_of_a_newer_version_is_left_alone(url, contents, version):
     open_store(url).close()
     address = url.replace("postgresql:", "postgresql+psycopg:") if "://" in url else f"sqlite:///{url}"

@@ -7,6 +7,7 @@ from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.ports import Launch
+from schedulearn.domain.usage import Limits, Usage
 from support.builders import OK
 
 
@@ -17,6 +18,7 @@ class FakeExecutor:
         self.has = list(nodes)
         self.calls: list[tuple[object, ...]] = []
         self.launches: dict[str, Launch] = {}
+        self.used: dict[str, Usage] = {}  # what `usage` answers
         self.sink: Callable[[Event], None] = lambda event: None
 
     # --- the port
@@ -39,6 +41,12 @@ class FakeExecutor:
 
     def resume(self, worker: WorkerId, node: NodeName) -> None:
         self.calls.append(("resume", str(worker)))
+
+    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:
+        self.calls.append(("set_limits", str(worker), limits))
+
+    def usage(self, worker: WorkerId, node: NodeName) -> Usage | None:
+        return self.used.get(str(worker))
 
     def has_checkpoint(self, job: JobId) -> bool:
         return False

@@ -7,7 +7,7 @@ from schedulearn.domain.job import Job
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.states import JobState
-from schedulearn.executors.process.paths import WorkerPaths
+from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.service.config import DataFolder
 from schedulearn.service.launch import Launcher
 from schedulearn.service.progress import ProgressWatcher

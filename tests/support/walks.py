@@ -1,12 +1,14 @@
 """Steps that may happen to a control loop, and what must hold after each."""
 
 from collections import Counter
+from dataclasses import replace
 
 from schedulearn.domain import events as ev
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job
+from schedulearn.domain.node import NodeState
 from schedulearn.domain.resources import MEMORY
-from support.builders import BROKEN, LOST, OK, World, job
+from support.builders import BROKEN, LOST, OK, World, job, node
 
 
 def check(w: World) -> None:
@@ -59,6 +61,10 @@ def do(w: World, step: tuple, numbers: list[int]) -> None:  # type: ignore[type-
     elif kind == "wait":
         w.now += what * 10
         w.cycle()
+    elif kind == "node":
+        w.cycle(_of_node(w, NodeName(f"n{what % 2}"), what // 2 % 5))
+    elif kind == "move" and target:
+        w.cycle(ev.MigrateAsked(w.now, target, NodeName(f"n{what % 3}"), "ann"))
     elif kind == "drain":
         w.cycle(ev.DrainAsked(w.now, NodeName("n0"), "ann", bool(what % 2)))
     elif any_job and kind in ("cancel", "delete", "pause", "resume"):
@@ -66,3 +72,18 @@ def do(w: World, step: tuple, numbers: list[int]) -> None:  # type: ignore[type-
         if kind == "delete" and any_job not in w.state.jobs:
             return
         w.cycle(events[kind](w.now, any_job, "ann"))
+
+
+def _of_node(w: World, name: NodeName, what: int) -> ev.Event:
+    """It falls silent, is given up, comes back, is removed by force or not; once removed, it joins again."""
+    ledger = w.state.ledger.node(name)
+    if ledger is None:
+        return ev.NodeSeen(w.now, node(name, cpus=4, gpus=2))
+    seen = replace(ledger.node, state=NodeState.UP, lost_at=None, problem="")
+    return (
+        ev.NodeLost(w.now, name, "no answer"),
+        ev.NodeGone(w.now, name, "no answer for long") if ledger.node.lost_at is not None else ev.Tick(w.now),
+        ev.NodeSeen(w.now, seen),
+        ev.RemoveNodeAsked(w.now, name, "ann", False),
+        ev.RemoveNodeAsked(w.now, name, "ann", True),
+    )[what]

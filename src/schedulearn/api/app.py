@@ -18,12 +18,13 @@ from schedulearn.api.routes import (
     prometheus,
     reports,
     snapshots,
+    usage,
     users,
 )
 from schedulearn.service.gateway import Gateway
 
 PREFIX = "/api/v1"
-_FOR_PEOPLE = (jobs, logs, events, nodes, policy, users, snapshots)
+_FOR_PEOPLE = (jobs, usage, logs, events, nodes, policy, users, snapshots)
 
 
 def create_app(gateway: Gateway) -> FastAPI:

@@ -54,6 +54,7 @@ def job_out(row: JobRow, caller: Caller, now: float, advice: Advice = _NO_ADVICE
         priority=job.priority,
         deadline=_iso(job.deadline),
         time_limit=job.time_limit,
+        cpus_limit=job.cpus_limit,
         attempt=job.attempt,
         workers=len(row.placement),
         placement=[
@@ -69,6 +70,8 @@ def job_out(row: JobRow, caller: Caller, now: float, advice: Advice = _NO_ADVICE
         restarts=job.restarts,
         preemptions=job.preemptions,
         migrations=job.migrations,
+        migration_seconds=round(job.migration_seconds, 6),
+        moving_to=sorted({spot.node for spot in job.move.to}) if job.move else [],
         resizes=job.resizes,
         exit=exit_out(job.outcome),
         progress=_progress(row.progress, job, now) if row.progress else None,
@@ -192,18 +195,25 @@ def node_out(view: NodeView) -> NodeOut:
         name=node.name,
         executor=node.executor,
         state=node.state,
+        problem=node.problem,
+        lost_at=_iso(node.lost_at),
+        address=node.address,
+        version=node.version,
+        default_image=node.default_image,
+        labels=dict(node.labels),
         capacity=dict(node.capacity),
         reserved=dict(node.reserved),
-        free=_free(view.free, node.capacity),
+        leased=_amounts(view.leased, node.capacity),
+        free=_amounts(view.free, node.capacity),
         devices=devices,
         jobs=list(view.jobs),
         storage=view.storage,
     )
 
 
-def _free(free: Resources, capacity: Resources) -> dict[str, float]:
-    """Every resource of the node by name, also those of which nothing is left."""
-    return {name: max(0.0, round(free[name], 6)) for name in capacity}
+def _amounts(amounts: Resources, capacity: Resources) -> dict[str, float]:
+    """Every resource of the node by name, also those of which there is nothing."""
+    return {name: max(0.0, round(amounts[name], 6)) for name in capacity}
 
 
 def policy_out(view: PolicyView) -> PolicyOut:

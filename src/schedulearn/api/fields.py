@@ -168,6 +168,7 @@ CpuRange = Annotated[
     AfterValidator(lambda pair: (bounded(0.01, 10_000)(pair[0]), bounded(0.01, 10_000)(pair[1]))),
     _range_json("number", "0.5..4"),
 ]
+Cores = Annotated[float, Field(strict=True), AfterValidator(bounded(0.01, 10_000, " cores"))]
 Priority = Annotated[int, BeforeValidator(_priority), Field(ge=0, le=100)]
 Line = Annotated[str, Field(max_length=200, min_length=1), AfterValidator(one_line)]
 

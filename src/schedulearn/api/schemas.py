@@ -47,6 +47,7 @@ class JobOut(BaseModel):
     priority: int
     deadline: str | None
     time_limit: float | None
+    cpus_limit: float | None  # cores for each worker, if that was changed after the submission
     attempt: int  # 0: never started
     workers: int  # now
     placement: list[PlacementOut]
@@ -59,6 +60,8 @@ class JobOut(BaseModel):
     restarts: int
     preemptions: int
     migrations: int
+    migration_seconds: float  # lost in them: from the stop until it ran again
+    moving_to: list[str]  # nodes, while a migration is under way
     resizes: int
     exit: ExitOut | None
     progress: ProgressOut | None
@@ -153,14 +156,25 @@ class DeviceOut(BaseModel):
 
 class NodeOut(BaseModel):
     name: str
-    executor: str
+    executor: str  # process, docker
     state: str
+    problem: str  # why it does not answer; "" while it does
+    lost_at: str | None  # since when
+    address: str  # of its engine; "" where plain processes run
+    version: str  # of its engine
+    default_image: str  # for jobs that name none
+    labels: dict[str, str]
     capacity: dict[str, float]
     reserved: dict[str, float]
+    leased: dict[str, float]
     free: dict[str, float]
     devices: list[DeviceOut]
     jobs: list[int]
     storage: dict[str, Any] | None
+
+
+class NewNodeOut(NodeOut):
+    notes: list[str]  # what its administrator should know
 
 
 class NodePage(BaseModel):

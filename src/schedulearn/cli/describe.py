@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from schedulearn.cli.common.out import next_steps, of_job, paint, say, say_facts, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
-from schedulearn.cli.view import story
+from schedulearn.cli.view import story, uses
 from schedulearn.cli.view.words import FINISHED, STATE_STYLE, Json, why
 
 app = verb_app()
@@ -24,9 +24,10 @@ def describe(job: Job, as_json: AsJson = False) -> None:
         events: list[Json] = list(client.job_events(job))
         attempts: list[Json] = list(client.attempts(job))
         series: list[Json] = list(client.metrics(job))
+        used: list[Json] = list(client.usage(job, max_points=60))
         place: Json | None = client.explain(job) if about["state"] == "queued" else None
     if as_json:
-        say_json({**about, "events": events, "attempts": attempts, "metrics": series, "explain": place})
+        say_json({**about, "events": events, "attempts": attempts, "metrics": series, "usage": used, "explain": place})
         return
     now = datetime.now(UTC)
     say(paint(of_job(about), "bold") + " " + paint(about["state"], STATE_STYLE.get(about["state"], "")))
@@ -34,7 +35,8 @@ def describe(job: Job, as_json: AsJson = False) -> None:
         say("  " + ((place or {}).get("text") or why(about)))
     say()
     say_facts(story.facts(about, now))
-    _say_curves(about, series)
+    _say_facts("Progress", story.curves(about, series))
+    _say_facts("Use", uses.facts(about, used))
     _say_section("Story", story.EVENT_COLUMNS, story.event_rows(events, now))
     _say_section("Attempts", story.ATTEMPT_COLUMNS, story.attempt_rows(attempts, now))
     say()
@@ -48,12 +50,11 @@ def _say_section(title: str, columns: story.Columns, rows: story.Rows) -> None:
         say_table(columns, rows)
 
 
-def _say_curves(job: Json, series: list[Json]) -> None:
-    curves = story.curves(job, series)
-    if curves:
+def _say_facts(title: str, facts: list[tuple[str, str]]) -> None:
+    if facts:
         say()
-        say("Progress", "bold")
-        say_facts(curves)
+        say(title, "bold")
+        say_facts(facts)
 
 
 def _steps(job: Json) -> dict[str, str]:

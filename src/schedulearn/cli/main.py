@@ -29,6 +29,7 @@ VERBS: dict[str, dict[str, str]] = {
         "update": "Change priority, deadline or time limit of a job.",
         "pause": "Suspend jobs, or hold them back in the queue.",
         "resume": "Let paused jobs go on.",
+        "migrate": "Move a running job to another node.",
         "cancel": "Stop jobs; what is known of them stays.",
         "rm": "Stop jobs if they run, and forget them.",
     },
@@ -43,7 +44,7 @@ VERBS: dict[str, dict[str, str]] = {
         "restore": "Bring the service's data back from a file.",
     },
     "Administration": {
-        "nodes": "Show nodes; drain and undrain them.",
+        "nodes": "Show nodes; add, label, drain and remove servers.",
         "policy": "Show and set the scheduling policy.",
         "users": "List, add, change and remove users.",
         "tokens": "List, create and revoke tokens.",

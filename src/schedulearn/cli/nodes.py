@@ -1,28 +1,32 @@
 """`nodes`: the machines that run jobs."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from schedulearn.cli.common.out import next_steps, say, say_facts, say_json, say_table
+from schedulearn.cli.common.errors import Failure
+from schedulearn.cli.common.out import next_steps, note, say, say_facts, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view import nodes as view
-from schedulearn.cli.view.words import Json
+from schedulearn.cli.view.words import Json, clean, size
 
 app = verb_app()
 Name = Annotated[str, typer.Argument(metavar="NODE", help="The node's name.")]
+_PATIENCE = 120.0  # seconds: the service tells sooner what it waits for
 
 
 @app.callback(invoke_without_command=True)
 def nodes(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """Show the nodes: what they have, what is in use, what the storage takes. Drain and undrain them.
+    """Show the nodes: what they have, what is leased and free. Add, label, drain and remove servers.
 
     \b
     Examples:
       schedulearn nodes
-      schedulearn nodes drain local
-      schedulearn nodes undrain local
+      schedulearn nodes add ssh://gpu2 --image pytorch/pytorch --gpu-type A100
+      schedulearn nodes drain gpu2
+      schedulearn nodes remove gpu2
     """
     if ctx.invoked_subcommand is None:
         list_(as_json)
@@ -41,14 +45,97 @@ def list_(as_json: AsJson = False) -> None:
         next_steps({"start one": "schedulearn up"})
         return
     say_table(view.COLUMNS, view.rows(found))
-    devices = view.device_rows(found)
-    if devices:
-        say()
-        say_table(view.DEVICE_COLUMNS, devices)
+    for columns, rows in (
+        (view.SERVER_COLUMNS, view.server_rows(found, datetime.now(UTC))),
+        (view.DEVICE_COLUMNS, view.device_rows(found)),
+    ):
+        if rows:
+            say()
+            say_table(columns, rows)
     storage = {node["name"]: view.storage_words(node.get("storage")) for node in found}
     if any(storage.values()):
         say()
         say_facts([(f"Storage of {name}", words) for name, words in storage.items()])
+
+
+@app.command()
+def add(
+    address: Annotated[
+        str, typer.Argument(metavar="ADDRESS", help="ssh://USER@HOST, tcp://HOST:2376 (with TLS) or unix://PATH.")
+    ],
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="How it is called; usual is its host.")] = None,
+    image: Annotated[str | None, typer.Option(metavar="IMAGE", help="For jobs that name none.")] = None,
+    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label; may be repeated.")] = None,
+    gpu_type: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="What its GPUs are called in a job's gpu_type.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add a server with a Docker Engine. It is looked at first; if it cannot be used, it is said why.
+
+    \b
+    Examples:
+      schedulearn nodes add ssh://gpu2 --image pytorch/pytorch --gpu-type A100
+      schedulearn nodes add tcp://10.0.0.3:2376 --name gpu3 --label room=b12
+      schedulearn nodes add unix:///var/run/docker.sock --name here
+    """
+    labels = {key: value for key, value in _labels(label or []).items() if value is not None}
+    with connect(timeout=_PATIENCE) as client:
+        answer = client.add_node(address, name, image, gpu_type, labels)
+    if as_json:
+        say_json(answer)
+        return
+    say(f"Node {answer['name']} ({clean(answer['version'])}) is added: {_has(dict(answer))}.", "green")
+    for words in answer["notes"]:
+        note(f"Note: {clean(words)}", "yellow")
+    next_steps({"all nodes": "schedulearn nodes", "take it out again": f"schedulearn nodes remove {answer['name']}"})
+
+
+@app.command()
+def remove(
+    node: Name,
+    force: Annotated[bool, typer.Option("--force", help="Stop what runs there and queue it again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Forget a server. Refused while jobs run there, unless forced.
+
+    \b
+    Examples:
+      schedulearn nodes remove gpu2
+      schedulearn nodes remove gpu2 --force
+    """
+    with connect() as client:
+        answer = client.remove_node(node, force)
+    if as_json:
+        say_json(answer)
+        return
+    jobs = ", ".join(str(job) for job in answer["jobs"])
+    say(f"Node {node} goes as soon as its jobs have stopped ({jobs})." if jobs else f"Node {node} is removed.")
+    next_steps({"all nodes": "schedulearn nodes"})
+
+
+@app.command()
+def label(
+    node: Name,
+    labels: Annotated[
+        list[str], typer.Argument(metavar="KEY=VALUE", help="Labels to set; `KEY=` takes one away. gpu-type is one.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Set labels of a node. The label gpu-type names the type of its GPUs.
+
+    \b
+    Examples:
+      schedulearn nodes label gpu2 room=b12 gpu-type=A100
+      schedulearn nodes label gpu2 room=
+    """
+    with connect() as client:
+        answer = client.label_node(node, _labels(labels))
+    if as_json:
+        say_json(answer)
+        return
+    words = ", ".join(f"{key}={value}" for key, value in answer["labels"].items()) or "none"
+    say(f"Labels of node {node}: {clean(words)}.")
 
 
 @app.command()
@@ -84,3 +171,20 @@ def _drain(node: str, drain: bool, as_json: bool) -> None:
     else:
         say(f"Node {node} takes jobs again.")
         next_steps({"all nodes": "schedulearn nodes"})
+
+
+def _labels(given: list[str]) -> dict[str, str | None]:
+    """`KEY=VALUE`; an empty value takes the label away."""
+    labels: dict[str, str | None] = {}
+    for text in given:
+        key, sign, value = text.partition("=")
+        if not key or not sign:
+            raise Failure(f"{text!r} is no label", field="label", allowed="KEY=VALUE")
+        labels[key] = value or None
+    return labels
+
+
+def _has(node: Json) -> str:
+    cores, gpus = node["capacity"].get("cpus") or 0, node["capacity"].get("gpus") or 0
+    memory = size(node["capacity"].get("memory") or 0)
+    return f"{cores:g} cores, {memory} of memory, {gpus:g} GPUs"

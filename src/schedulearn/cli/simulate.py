@@ -69,6 +69,7 @@ def _say(figures: Json) -> None:
                 "pre-empted, moved, resized",
                 " ".join(f"{figures[k]:,}" for k in ("preemptions", "migrations", "resizes")),
             ),
+            ("lost moving", _time(figures["migration_seconds"]) if figures["migration_seconds"] else ""),
             ("missed deadlines", missed),
             ("work lost", _time(figures["lost_work"]) if figures["lost_work"] else ""),
             ("node failures", f"{figures['node_failures']:,}" if figures["node_failures"] else ""),

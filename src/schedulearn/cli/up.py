@@ -7,6 +7,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from schedulearn.service.config import Options
 
 app = verb_app()
+EXECUTORS = ("process", "docker", "both")
 LEVELS = ("debug", "info", "warning", "error")
+_TIMES = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -45,6 +48,26 @@ def up(
     ] = 30.0,
     keep_size: Annotated[str, typer.Option(metavar="SIZE", help="Keep so much of them at the most.")] = "50GB",
     log_level: Annotated[str, typer.Option(metavar="|".join(LEVELS), help="How much the service tells.")] = "info",
+    executor: Annotated[
+        str, typer.Option(metavar="|".join(EXECUTORS), help="How this machine runs jobs: as processes, in containers.")
+    ] = "process",
+    image: Annotated[
+        str, typer.Option(metavar="IMAGE", help="For jobs that name none, on servers that have no other.")
+    ] = "",
+    shared_checkpoints: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A folder that is the same on every server; else files are copied."),
+    ] = None,
+    allow_mounts: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DIR[:rw]", help="Containers may mount what is below it; may be repeated."),
+    ] = None,
+    lost_after: Annotated[
+        str, typer.Option(metavar="TIME", help="Give the jobs of a silent server up after so long.")
+    ] = "5m",
+    url: Annotated[
+        str, typer.Option(metavar="URL", help="The API's address for jobs, where that of --host is not for them.")
+    ] = "",
 ) -> int:
     """Start the service: API and scheduler in one process, everything in one folder.
 
@@ -55,11 +78,14 @@ def up(
       schedulearn up
       schedulearn up --detach --data /srv/schedulearn --port 7311
       schedulearn up --only scheduler --data /srv/schedulearn
+      schedulearn up --executor docker --image python:3.12 --allow-mounts /data
     """
     if only not in (None, "api", "scheduler"):
         raise Failure(f"there is no part {only!r}", field="--only", allowed="api or scheduler")
     if log_level not in LEVELS:
         raise Failure(f"there is no log level {log_level!r}", field="--log-level", allowed=", ".join(LEVELS))
+    if executor not in EXECUTORS:
+        raise Failure(f"there is no executor {executor!r}", field="--executor", allowed=", ".join(EXECUTORS))
     # The server's side is imported only here: no other verb pays for it.
     from schedulearn.service.config import ALL_ROLES, Options
 
@@ -72,6 +98,12 @@ def up(
         keep_seconds=keep_days * 86400.0,
         keep_bytes=parse_size(keep_size),
         log_level=log_level,
+        executor=executor,
+        image=image,
+        shared_checkpoints=_absolute(shared_checkpoints),
+        allow_mounts=tuple(_allowed(path) for path in allow_mounts or ()),
+        lost_after=parse_time(lost_after),
+        url=_checked_url(url),
     )
     if detach:
         from schedulearn.cli.common.detach import start_detached
@@ -119,12 +151,53 @@ def arguments(options: "Options") -> list[str]:
     """The command line that gives these options."""
     words = ["--data", str(options.data), "--host", options.host, "--port", str(options.port)]
     words += ["--keep-days", repr(options.keep_seconds / 86400.0), "--keep-size", str(options.keep_bytes)]
-    words += ["--log-level", options.log_level]
+    words += ["--log-level", options.log_level, "--executor", options.executor]
+    words += ["--lost-after", repr(options.lost_after)]
+    words += ["--image", options.image] if options.image else []
+    words += ["--shared-checkpoints", str(options.shared_checkpoints)] if options.shared_checkpoints else []
+    for path in options.allow_mounts:
+        words += ["--allow-mounts", path]
+    words += ["--url", options.url] if options.url else []
     if options.database:
         words += ["--database", options.database]
     if len(options.roles) == 1:
         words += ["--only", *options.roles]
     return words
+
+
+def parse_time(text: str) -> float:
+    """Seconds from `5m`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if not match:
+        raise Failure(f"{text!r} is not a time", field="--lost-after", allowed="a time such as 90s, 5m or 1h")
+    return float(match[1]) * _TIMES[match[2]]
+
+
+def _checked_url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        right = False
+    if text and not right:
+        raise Failure(f"{text!r} is no address", field="--url", allowed="an address such as http://lab:7311")
+    return text.rstrip("/")
+
+
+def _absolute(path: Path | None) -> Path | None:
+    if path is not None and not path.is_absolute():
+        raise Failure(
+            f"{path} is not absolute", field="--shared-checkpoints", allowed="a path such as /srv/checkpoints"
+        )
+    return path
+
+
+def _allowed(text: str) -> str:
+    path = text.removesuffix(":rw")
+    if not path.startswith("/") or os.path.normpath(path) != path or ":" in path:
+        allowed = "a plain absolute path such as /data, or /data:rw"
+        raise Failure(f"{text!r} cannot be allowed", field="--allow-mounts", allowed=allowed)
+    return text
 
 
 def parse_size(text: str) -> int:

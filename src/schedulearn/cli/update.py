@@ -21,14 +21,18 @@ def update(
     priority: Annotated[int | None, typer.Option(metavar="0..100", help="Higher goes first.")] = None,
     deadline: Annotated[str | None, typer.Option(metavar="TIME", help="6h, a date, or none.")] = None,
     time_limit: Annotated[str | None, typer.Option(metavar="DURATION", help="8h, 90m, or none.")] = None,
+    cpus_limit: Annotated[
+        str | None, typer.Option(metavar="CORES", help="Cores for each worker, from now on: 0.5, or none.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Change priority, deadline or time limit of a job that is queued or running.
+    """Change priority, deadline or limits of a job that is queued or running.
 
     \b
     Examples:
       schedulearn update 17 --priority 80
       schedulearn update 17 --time-limit 12h --deadline none
+      schedulearn update 17 --cpus-limit 0.5
     """
     changes: dict[str, int | float | str | None] = {}
     if priority is not None:
@@ -37,8 +41,10 @@ def update(
         changes["deadline"] = None if deadline in _NEVER else moment(deadline)
     if time_limit is not None:
         changes["time_limit"] = None if time_limit in _NEVER else as_number(time_limit)
+    if cpus_limit is not None:
+        changes["cpus_limit"] = None if cpus_limit in _NEVER else as_number(cpus_limit)
     if not changes:
-        raise Failure("there is nothing to change", allowed="--priority, --deadline, --time-limit")
+        raise Failure("there is nothing to change", allowed="--priority, --deadline, --time-limit, --cpus-limit")
     with connect() as client:
         changed = client.update(job, **changes)
     if as_json:
@@ -50,7 +56,13 @@ def update(
             ("  priority", str(changed["priority"])),
             ("  deadline", changed["deadline"] or "none"),
             ("  time limit", duration(changed["time_limit"]) or "none"),
+            ("  cores", _cores(changed["cpus_limit"])),
         ]
     )
     next_steps({"where it is now": f"schedulearn explain {job}"})
     return Code.DONE
+
+
+def _cores(limit: float | None) -> str:
+    """Empty, so that it is not said, unless it was changed."""
+    return "" if limit is None else f"{limit:g} for each worker"

@@ -111,7 +111,7 @@ class Client:
         return cast(types.Job, self._of_job("GET", job))
 
     def update(self, job: int, **changes: int | float | str | None) -> types.Job:
-        """Change `priority`, `deadline` or `time_limit`; None takes a limit away."""
+        """Change `priority`, `deadline`, `time_limit` or `cpus_limit`; None takes a limit away."""
         return cast(types.Job, self._of_job("PATCH", job, body=changes))
 
     def delete(self, job: int) -> None:
@@ -126,6 +126,10 @@ class Client:
 
     def resume(self, job: int) -> types.Job:
         return cast(types.Job, self._of_job("POST", job, "/resume"))
+
+    def migrate(self, job: int, node: str) -> types.Job:
+        """Let it save, stop, and go on over there."""
+        return cast(types.Job, self._of_job("POST", job, "/migrate", body={"node": node}))
 
     def wait(self, job: int, timeout: float | None = None, patience: float = PATIENCE) -> types.Job:
         """The job once it is finished. WaitTimeout after `timeout` seconds; a restart of the service is survived."""
@@ -183,6 +187,13 @@ class Client:
         found = self._of_job("GET", job, "/metrics", {"name": name, "max_points": max_points})
         return cast(list[types.Series], found["series"])
 
+    def usage(
+        self, job: int, attempt: int | None = None, since: str | None = None, max_points: int | None = None
+    ) -> list[types.WorkerUsage]:
+        """What each worker uses over time, thinned; of the newest attempt unless one is named."""
+        found = self._of_job("GET", job, "/usage", {"attempt": attempt, "since": since, "max_points": max_points})
+        return cast(list[types.WorkerUsage], found["workers"])
+
     def job_events(self, job: int) -> list[types.Event]:
         """The story of one job, from its beginning."""
         return list(self._pages(lambda after: self._of_job("GET", job, "/events", {"after": after}), None))
@@ -197,6 +208,24 @@ class Client:
         if follow:
             return follow_events(self._http, after, job, patience)
         return self._pages(lambda last: self._get("/events", {"after": last, "job": job, "follow": False}), after)
+
+    def next_event(
+        self, job: int, after: int, wanted: Callable[[types.Event], bool], patience: float = PATIENCE
+    ) -> types.Event:
+        """The first event of a job after that serial number which is `wanted`. A restart of the service is survived;
+        NoSuchJob if the job is deleted meanwhile."""
+        trying = Patience(patience)
+        while True:
+            try:
+                for event in self.events(after, job=job):
+                    after = event["serial"]
+                    if wanted(event):
+                        return event
+                self.job(job)
+                trying.met()
+            except ServiceUnreachable as problem:
+                trying.endure(problem)
+            time.sleep(0.2)
 
     def explain(self, job: int) -> types.Explanation:
         """Why it waits, its position, and an estimate."""
@@ -226,6 +255,29 @@ class Client:
 
     def nodes(self) -> list[types.Node]:
         return cast(list[types.Node], self._get("/nodes")["nodes"])
+
+    def add_node(
+        self,
+        address: str,
+        name: str | None = None,
+        image: str | None = None,
+        gpu_type: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> types.NewNode:
+        """Add a server. The service looks at its engine first, which may take a while; ApiError says what is wrong."""
+        given = {"address": address, "name": name, "image": image, "gpu_type": gpu_type, "labels": dict(labels or {})}
+        body = {key: value for key, value in given.items() if value}
+        return cast(types.NewNode, self._http.request("POST", "/nodes", body=body).json())
+
+    def remove_node(self, node: str, force: bool = False) -> types.Node:
+        """Refused while jobs run there, unless with `force`: then they are stopped and queued again."""
+        answer = self._http.request("DELETE", f"/nodes/{_part(node)}", {"force": force})
+        return cast(types.Node, answer.json())
+
+    def label_node(self, node: str, labels: Mapping[str, str | None]) -> types.Node:
+        """Set labels; None takes one away, all others stay."""
+        answer = self._http.request("PATCH", f"/nodes/{_part(node)}", body={"labels": dict(labels)})
+        return cast(types.Node, answer.json())
 
     def drain(self, node: str, drain: bool = True) -> types.Node:
         """Give the node no new jobs; `drain=False` takes it back."""

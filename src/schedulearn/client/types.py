@@ -57,6 +57,7 @@ class Job(TypedDict):
     priority: int
     deadline: str | None
     time_limit: float | None
+    cpus_limit: float | None  # cores for each worker, if that was changed after the submission
     attempt: int  # 0: never started
     workers: int
     placement: list[Placement]
@@ -69,6 +70,8 @@ class Job(TypedDict):
     restarts: int
     preemptions: int
     migrations: int
+    migration_seconds: float
+    moving_to: list[str]  # nodes, while a migration is under way
     resizes: int
     exit: Exit | None
     progress: Progress | None
@@ -96,6 +99,30 @@ class Series(TypedDict):
     min: float | None
     max: float | None
     points: list[tuple[int, float | None, str]]  # step, value, time
+
+
+class Look(TypedDict):
+    """One look at a worker. Counters are since its start; None: its machine cannot tell."""
+
+    at: str
+    cpus: float | None  # cores in use since the look before
+    cpu_seconds: float
+    memory: int | None
+    read_bytes: int | None
+    written_bytes: int | None
+    received_bytes: int | None
+    sent_bytes: int | None
+    energy: float | None  # joules
+    cpus_limit: float | None
+    weight: int | None
+    memory_limit: int | None
+
+
+class WorkerUsage(TypedDict):
+    worker: str
+    memory_peak: int | None
+    latest: Look
+    points: list[Look]
 
 
 class Event(TypedDict):
@@ -153,14 +180,25 @@ class Device(TypedDict):
 
 class Node(TypedDict):
     name: str
-    executor: str
-    state: str
+    executor: str  # process | docker
+    state: str  # up | draining | lost | removing
+    problem: str  # why it does not answer
+    lost_at: str | None
+    address: str  # of its engine
+    version: str
+    default_image: str
+    labels: dict[str, str]
     capacity: dict[str, float]
     reserved: dict[str, float]
+    leased: dict[str, float]
     free: dict[str, float]
     devices: list[Device]
     jobs: list[int]
     storage: dict[str, Any] | None
+
+
+class NewNode(Node):
+    notes: list[str]  # what its administrator should know
 
 
 class Policy(TypedDict):

@@ -1,17 +1,17 @@
 """What follows from an event: the job state machine. An impossible transition is a bug that says which."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from schedulearn.control import limits, moves, nodes
 from schedulearn.control.running import accrue, now_runs, pause, pause_confirmed, resume, settle, watch_time_limit
 from schedulearn.control.state import State
 from schedulearn.domain import events as ev
 from schedulearn.domain.commands import ForgetJob, StopWorker
-from schedulearn.domain.ids import JobId, NodeName
+from schedulearn.domain.errors import SchedulearnError
+from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Attempt, Job, Worker
-from schedulearn.domain.node import NodeState
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.states import FINISHED, PASSING, JobState, StopReason, Trigger
 from schedulearn.domain.units import format_duration
@@ -79,7 +79,7 @@ def _fail_waiting(state: State, job: Job, now: float, cause: str) -> None:
 
 
 def _finish(state: State, job: Job, trigger: Trigger, now: float, cause: str) -> None:
-    state.queue.remove(job.id)
+    _leave_queue(state, job)
     state.take_back(job)
     state.move(job, trigger, now, cause)
     for wanted in state.waits_for.pop(job.id, ()):
@@ -92,6 +92,11 @@ def _finish(state: State, job: Job, trigger: Trigger, now: float, cause: str) ->
     state.jobs.pop(job.id, None)
     if job.forget:
         _forget(state, job, now)
+
+
+def _leave_queue(state: State, job: Job) -> None:
+    state.stale |= job.id in state.queue  # it may have stood in the way of others
+    state.queue.remove(job.id)
 
 
 def _forget(state: State, job: Job, now: float) -> None:
@@ -327,7 +332,7 @@ def _pause_asked(state: State, event: ev.PauseAsked) -> None:
     if job.state not in (JobState.QUEUED, JobState.RUNNING):  # it was in one of these when it was asked
         state.record(event.at, "not_paused", f"not paused, as {event.by} asked: it is {job.state}", job)
         return
-    state.queue.remove(job.id)
+    _leave_queue(state, job)
     attempt = state.attempts.get(job.id)
     if attempt is None:
         state.take_back(job)
@@ -350,6 +355,20 @@ def _resume_asked(state: State, event: ev.ResumeAsked) -> None:
         resume(state, job, attempt, event.at, f"resumed by {event.by}")
 
 
+def _migrate_asked(state: State, event: ev.MigrateAsked) -> None:
+    job = state.jobs.get(event.job)
+    if job is None:
+        return
+    try:
+        spots = moves.spots_on(state.ledger, job, event.node)
+    except SchedulearnError as error:
+        cause = f"not moved to {event.node}, as {event.by} asked: {error}"
+        state.record(event.at, "not_migrated", cause, job, node=event.node)
+        return
+    moves.promise(state, [(job, spots)], event.at)
+    stop_attempt(state, job, StopReason.MIGRATE, event.at, f"moves to {event.node}, as {event.by} asked")
+
+
 def _update_asked(state: State, event: ev.UpdateAsked) -> None:
     job = state.jobs.get(event.job)
     if job is None:
@@ -358,6 +377,8 @@ def _update_asked(state: State, event: ev.UpdateAsked) -> None:
         setattr(job, name, value)
     state.touch(job)
     state.record(event.at, "updated", f"{_fields_in_words(event.fields)} set by {event.by}", job, data={**event.fields})
+    if "cpus_limit" in event.fields:
+        limits.set_cpus(state, job)
     if job.id in state.queue:
         state.queue.add(job, event.at)
     state.holders[job.shape.pool].renew(job)
@@ -398,6 +419,8 @@ def _tick(state: State, event: ev.Tick) -> None:
                 stop_attempt(state, job, StopReason.TIME_LIMIT, event.at, f"its time limit of {limit} was reached")
             else:  # paused in between, or the limit was raised
                 watch_time_limit(state, job, event.at)
+    if state.removing:
+        nodes.remove_empty(state, event.at)
 
 
 def _mark_changed(state: State, job: Job, now: float) -> None:
@@ -412,43 +435,31 @@ def _mark_changed(state: State, job: Job, now: float) -> None:
 # --- nodes ---
 
 
-def _node_seen(state: State, event: ev.NodeSeen) -> None:
-    before = state.ledger.node(event.node.name)
-    node = event.node
-    if before and before.node.state is NodeState.DRAINING:
-        node = replace(node, state=NodeState.DRAINING)  # what an administrator said stays, also over a restart
-    if before and before.node == node:
-        return
-    state.ledger.set_node(node, state.promised_on(node.name))
-    state.changes.nodes[node.name] = node
-    state.stale = True
-    if before is None:
-        cause = f"node {event.node.name} joined"
-    elif before.node.state is NodeState.LOST:
-        cause = f"node {event.node.name} is back"
-    else:
-        cause = f"node {event.node.name} changed"
-    state.record(event.at, "node_seen", cause, node=event.node.name)
+def _node_gone(state: State, event: ev.NodeGone) -> None:
+    """Its workers are given up. Should it ever answer again, they are stopped."""
+    outcome = Outcome(Ending.LOST, detail=event.why)
+    for attempt in list(state.attempts.values()):
+        for worker in [worker for worker in attempt.running if worker.node == event.node]:
+            state.command(StopWorker(worker.id, worker.node, 0.0))
+            _worker_exited(state, ev.WorkerExited(event.at, worker.id, outcome))
 
 
-def _node_lost(state: State, event: ev.NodeLost) -> None:
-    if state.ledger.node(event.node):
-        _set_node_state(state, event.node, NodeState.LOST)
-        state.record(event.at, "node_lost", event.why, node=event.node)
-
-
-def _drain_asked(state: State, event: ev.DrainAsked) -> None:
+def _remove_node_asked(state: State, event: ev.RemoveNodeAsked) -> None:
     ledger = state.ledger.node(event.node)
-    wanted = NodeState.DRAINING if event.drain else NodeState.UP
-    if ledger and ledger.node.state not in (NodeState.LOST, wanted):
-        _set_node_state(state, event.node, wanted)
-        what = "takes no new jobs" if event.drain else "takes jobs again"
-        state.record(event.at, "drain", f"node {event.node} {what}: {event.by}", node=event.node)
-
-
-def _set_node_state(state: State, name: NodeName, wanted: NodeState) -> None:
-    state.changes.nodes[name] = state.ledger.set_node_state(name, wanted)
-    state.stale = True
+    if ledger is None:
+        return
+    there = [a for a in state.attempts.values() if any(worker.node == event.node for worker in a.running)]
+    if there and not event.force:  # something has started since it was asked
+        cause = f"node {event.node} was not removed, as {event.by} asked: jobs run there"
+        state.record(event.at, "not_removed", cause, node=event.node)
+        return
+    nodes.begin_to_remove(state, event.node, event.at)
+    for job in (state.jobs[attempt.id.job] for attempt in there):
+        if job.stop is None:
+            stop_attempt(state, job, StopReason.PREEMPT, event.at, f"{event.by} removes node {event.node}")
+            state.take_back(job)
+    if ledger.node.lost_at is not None:  # nobody there will ever say that it has stopped
+        _node_gone(state, ev.NodeGone(event.at, event.node, f"node {event.node} was removed while it did not answer"))
 
 
 _HANDLERS: dict[type[ev.Event], Callable[[State, Any], None]] = {
@@ -458,14 +469,20 @@ _HANDLERS: dict[type[ev.Event], Callable[[State, Any], None]] = {
     ev.WorkerExited: _worker_exited,
     ev.AttemptStarted: _attempt_started,
     ev.AttemptExited: _attempt_exited,
+    ev.LimitsSet: limits.limits_set,
     ev.CheckpointSeen: _checkpoint_seen,
     ev.CancelAsked: _cancel_asked,
     ev.DeleteAsked: _delete_asked,
     ev.PauseAsked: _pause_asked,
     ev.ResumeAsked: _resume_asked,
+    ev.MigrateAsked: _migrate_asked,
     ev.UpdateAsked: _update_asked,
-    ev.NodeSeen: _node_seen,
-    ev.NodeLost: _node_lost,
-    ev.DrainAsked: _drain_asked,
+    ev.NodeSeen: nodes.node_seen,
+    ev.NodeProbed: nodes.node_probed,
+    ev.NodeLost: nodes.node_lost,
+    ev.NodeGone: _node_gone,
+    ev.RemoveNodeAsked: _remove_node_asked,
+    ev.LabelsAsked: nodes.labels_asked,
+    ev.DrainAsked: nodes.drain_asked,
     ev.Tick: _tick,
 }

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from schedulearn.control.apply import apply
 from schedulearn.control.contest import Decision
 from schedulearn.control.decide import decide
+from schedulearn.control.migrate import migrate
 from schedulearn.control.reconcile import nothing_to_decide, reconcile, start_ready
 from schedulearn.control.state import State
 from schedulearn.domain.events import Event, Tick
@@ -34,8 +35,19 @@ def plan(state: State, policy: Policy, now: float) -> Decision | None:
     """
     if state.pending:
         start_ready(state, now)
-    if not state.stale and (state.wake_at is None or now < state.wake_at):
+    decide_now = state.stale or _is_due(state.wake_at, now)
+    if not decide_now and not _is_due(state.migrate_at, now):
         return None
+    decision = _decide(state, policy, now) if decide_now else None
+    state.migrate_at = migrate(state, policy.migrate, policy.stages["migrate"], now) if policy.migrate else None
+    return decision
+
+
+def _is_due(at: float | None, now: float) -> bool:
+    return at is not None and now >= at
+
+
+def _decide(state: State, policy: Policy, now: float) -> Decision | None:
     if not state.queue and not policy.allocate.elastic:
         nothing_to_decide(state, now)
         state.watch_turns(now)
@@ -48,5 +60,5 @@ def plan(state: State, policy: Policy, now: float) -> Decision | None:
 
 def next_wake(state: State) -> float | None:
     """When to run a cycle although nothing happened."""
-    times = [t for t in (state.next_timer(), state.wake_at) if t is not None]
+    times = [t for t in (state.next_timer(), state.wake_at, state.migrate_at) if t is not None]
     return min(times, default=None)

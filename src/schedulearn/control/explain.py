@@ -7,7 +7,7 @@ from schedulearn.control.decide import decide
 from schedulearn.control.forecast import Remaining, forecast_start
 from schedulearn.control.state import State
 from schedulearn.domain.ids import JobId
-from schedulearn.domain.job import Job
+from schedulearn.domain.job import Job, Move
 from schedulearn.domain.node import NodeState
 from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.resources import CPUS, GPUS, MEMORY
@@ -29,6 +29,8 @@ class Explanation:
 
 
 def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remaining) -> Explanation:
+    if job.move is not None:
+        return Explanation(_on_the_move(job, job.move), stage="migrate")
     if job.state is not JobState.QUEUED:
         return Explanation(_not_queued(job, now))
     if waits := state.waits_for.get(job.id):
@@ -49,6 +51,15 @@ def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remai
         return Explanation(f"{text} {_place_in(position)}: its turn comes after theirs.", position, None, stage)
     estimate = forecast_start(state, policy, job, now, remaining)
     return Explanation(f"{text} {_when(position, estimate)}", position, estimate, stage)
+
+
+def _on_the_move(job: Job, move: Move) -> str:
+    source, target = (", ".join(sorted(names)) for names in ({*move.source}, {spot.node for spot in move.to}))
+    how = {
+        JobState.QUEUED: "it starts there as soon as others have left",
+        JobState.STARTING: "its workers are being started",
+    }
+    return f"It moves from {source} to {target}: {how.get(job.state, 'it is being stopped where it was')}."
 
 
 def _not_queued(job: Job, now: float) -> str:
@@ -123,14 +134,16 @@ def needs(shape: Shape) -> str:
     if amounts[MEMORY]:
         parts.append(f"{format_size(amounts[MEMORY])} of memory")
     each = " and ".join(parts) or "a node"
-    return f"{each} on one node" if shape.workers.want == 1 else f"{shape.workers.want} workers with {each} each"
+    where = "one node that runs containers" if shape.container else "one node"
+    return f"{each} on {where}" if shape.workers.want == 1 else f"{shape.workers.want} workers with {each} each"
 
 
 def _most_free(state: State, shape: Shape) -> str:
     up = [n for n in state.ledger if n.node.state is NodeState.UP]
-    if not up:
-        return "no node takes jobs at present"
-    best = max(up, key=lambda n: n.part_free(shape))
+    able = [n for n in up if shape.suits(n.node)]
+    if not able:
+        return "no node that runs it takes jobs at present" if up else "no node takes jobs at present"
+    best = max(able, key=lambda n: n.part_free(shape))
     scarce = min(shape.per_worker, key=lambda name: best.free[name] / shape.per_worker[name])
     free = best.free[scarce]
     words = {CPUS: f"{free:g} cores", GPUS: f"{free:.0f} GPUs", MEMORY: f"{format_size(max(0.0, free))} of memory"}

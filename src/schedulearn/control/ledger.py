@@ -7,6 +7,7 @@ worker really holds is a lease; a promise becomes a lease as soon as whoever hel
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.ids import DeviceId, NodeName
@@ -61,7 +62,7 @@ class NodeLedger:
 
     def part_free(self, shape: Shape) -> float:
         """The same before rounding: 0.5 says that half of what one worker needs is free."""
-        if self.node.state is not NodeState.UP:
+        if self.node.state is not NodeState.UP or not shape.suits(self.node):
             return 0.0
         part = 1e9
         for name, amount in shape.per_worker.items():
@@ -128,6 +129,7 @@ class Ledger:
         self._list: list[NodeLedger] = []
         self._slots: dict[str, float] = {}
         self._free: dict[str, float] = {}
+        self._choosy = False  # whether a node does not suit every plain shape
         self._masks: list[int] = []  # for each number of free GPUs, the nodes that have just so many, as bits
         for node in nodes:
             self._put(node)
@@ -161,11 +163,19 @@ class Ledger:
         self._nodes[node.name] = fresh
         return fresh
 
-    def set_node_state(self, name: NodeName, state: NodeState) -> Node:
+    def set_node_state(self, name: NodeName, state: NodeState, **more: Any) -> Node:
+        """Also what else is said of it (`more`: fields of the node), as long as what it has stays the same."""
         ledger = self._nodes[name]
-        ledger.node = replace(ledger.node, state=state)
+        ledger.node = replace(ledger.node, state=state, **more)
         self._index()
         return ledger.node
+
+    def remove_node(self, name: NodeName) -> None:
+        del self._nodes[name]
+        self._list = list(self._nodes.values())
+        for index, ledger in enumerate(self._list):
+            ledger.index = index
+        self._index()
 
     # --- what is free
 
@@ -244,7 +254,7 @@ class Ledger:
 
     def first_with_room(self, shape: Shape, workers: int) -> NodeLedger | None:
         """The first node on which all the workers fit."""
-        if shape.plain:
+        if shape.plain and not self._choosy:
             mask = 0
             for free in range(shape.gpus * workers, len(self._masks)):
                 mask |= self._masks[free]
@@ -253,7 +263,7 @@ class Ledger:
 
     def by_room(self, shape: Shape) -> Iterator[tuple[int, NodeLedger]]:
         """Nodes with room, those with most room first, ties in their own order. Take nothing while iterating."""
-        if not shape.plain:
+        if not shape.plain or self._choosy:
             rooms = [(node.room_for(shape), node) for node in self._list]
             yield from sorted(((r, n) for r, n in rooms if r), key=lambda pair: -pair[0])
             return
@@ -273,7 +283,7 @@ class Ledger:
 
     def by_promise(self, shape: Shape) -> Iterator[tuple[int, NodeLedger]]:
         """Nodes that could hold some workers if they were empty, and how many; those with most free now first."""
-        if not shape.plain:
+        if not shape.plain or self._choosy:
             able = [(NodeLedger(node.node).room_for(shape), node) for node in self._list if not node.closed]
             yield from sorted(((r, n) for r, n in able if r), key=lambda pair: -pair[1].part_free(shape))
             return
@@ -297,6 +307,7 @@ class Ledger:
         up = [node for node in self._list if node.node.state is NodeState.UP]
         self._slots = {pool: sum(node.amounts(pool)[0] for node in up) for pool in (GPUS, CPUS)}
         self._free = {}
+        self._choosy = any(node.node.executor == "docker" and not node.node.default_image for node in self._list)
         most = max((node.free_gpus for node in self._list), default=0)
         capacity = max((int(node.node.capacity[GPUS]) for node in self._list), default=0)
         self._masks = [0] * (max(most, capacity) + 1)

@@ -2,6 +2,7 @@
 
 import math
 
+from schedulearn.control import moves
 from schedulearn.control.apply import stop_attempt
 from schedulearn.control.contest import Decision
 from schedulearn.control.hysteresis import drop_what_does_not_pay
@@ -10,7 +11,7 @@ from schedulearn.control.state import State
 from schedulearn.domain.commands import StartAttempt
 from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, Job, Lease, Worker
+from schedulearn.domain.job import Attempt, Job, Lease, Move, Spot, Worker
 from schedulearn.domain.resources import Resources
 from schedulearn.domain.states import JobState, StopReason, Trigger
 
@@ -95,6 +96,7 @@ def _take_away(state: State, job: Job, now: float, suspended: set[JobId]) -> Non
     """Others go first."""
     state.holders[job.shape.pool].pop(job.id, None)
     state.pending.pop(job.id, None)
+    moves.give_up(state, job, now, "others go first")
     if job.id in suspended:
         suspend(state, job, now)
     elif job.id in state.attempts and not job.pinned:
@@ -107,14 +109,17 @@ def _take_away(state: State, job: Job, now: float, suspended: set[JobId]) -> Non
         state.queue.add(job, now)
 
 
-def _resize(state: State, job: Job, before: tuple[object, ...], now: float) -> None:
+def _resize(state: State, job: Job, before: tuple[Spot, ...], now: float) -> None:
+    if job.move is not None:
+        job.move = job.move._replace(to=job.spots)
+        state.touch(job)
     if job.id not in state.attempts:
         return  # it has not started yet: it simply starts with another size
     if job.state is JobState.STOPPING:
         return
     job.resized_at = now
     if len(before) == job.workers:
-        job.migrations += 1
+        job.move = Move(now, tuple(spot.node for spot in before), job.spots)
         stop_attempt(state, job, StopReason.MIGRATE, now, "moves: others have their turn in its place")
     else:
         job.resizes += 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from schedulearn.control import moves
 from schedulearn.control.state import State, belongs_to
 from schedulearn.domain.job import Attempt, Job, Lease, Spot
 from schedulearn.domain.node import Node
@@ -31,6 +32,8 @@ def restore(
     state.leases = {lease.worker: lease for lease in leases}
     for attempt in state.attempts.values():
         _promise_again(state, state.jobs[attempt.id.job], attempt)
+    for job in state.jobs.values():
+        moves.promise_again(state, job)
     for job in state.jobs.values():
         _index(state, job, now)
     return state
@@ -69,7 +72,7 @@ def _index(state: State, job: Job, now: float) -> None:
     state.waits_for[job.id] = waits
     for wanted in waits:
         state.dependants[wanted].add(job.id)
-    if job.state is JobState.QUEUED and not waits:
+    if job.state is JobState.QUEUED and not waits and job.id not in state.pending:
         if job.not_before > now:
             state.wake_for(job, job.not_before)
         else:

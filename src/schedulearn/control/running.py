@@ -1,5 +1,6 @@
 """A job's time on its workers: when it counts, and how it is suspended and goes on."""
 
+from schedulearn.control import moves
 from schedulearn.control.state import State
 from schedulearn.domain.commands import PauseWorker, ResumeWorker
 from schedulearn.domain.job import Attempt, Job, Lease, Worker
@@ -14,6 +15,8 @@ def now_runs(state: State, job: Job, attempt: Attempt, now: float, trigger: Trig
     job.started_at = job.started_at or now
     state.move(job, trigger, now, cause)
     accrue(job, attempt, now)
+    if job.move is not None:
+        moves.arrived(state, job, now)
     watch_time_limit(state, job, now)
     if state.queue.order.keeps_marks:
         state.watch_mark(job, now)

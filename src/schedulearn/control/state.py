@@ -12,7 +12,7 @@ from schedulearn.control.runners import Runners
 from schedulearn.domain.commands import Command
 from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease, Spot
-from schedulearn.domain.node import Node
+from schedulearn.domain.node import Node, NodeState
 from schedulearn.domain.resources import CPUS, GPUS, Resources
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.states import FINISHED, JobState, Trigger, next_state
@@ -31,13 +31,14 @@ class Changes:
     leases_changed: list[Lease] = field(default_factory=list)  # the last one of a worker counts
     leases_ended: list[WorkerId] = field(default_factory=list)
     nodes: dict[NodeName, Node] = field(default_factory=dict)
+    nodes_removed: list[NodeName] = field(default_factory=list)
     history: list[HistoryEvent] = field(default_factory=list)
     forgotten: list[JobId] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        leases = self.leases_changed or self.leases_ended
-        return bool(self.jobs or self.nodes or self.history or self.forgotten or leases or self.attempts)
+        leases, nodes = self.leases_changed or self.leases_ended, self.nodes or self.nodes_removed
+        return bool(self.jobs or nodes or self.history or self.forgotten or leases or self.attempts)
 
 
 class State:
@@ -56,6 +57,7 @@ class State:
         self.attempts: dict[JobId, Attempt] = {}  # the present one of each job that has one
         self.leases: dict[WorkerId, Lease] = {}  # what workers really hold
         self.ledger = Ledger(nodes)  # what is promised
+        self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
         self.holders = {GPUS: Runners(), CPUS: Runners()}  # jobs whose promise a policy may change
         self.pending: dict[JobId, None] = {}  # promised, and waiting for others to leave; in order
         # Being stopped or suspended, and not out yet, while their place is already promised to others:
@@ -71,6 +73,7 @@ class State:
         self.decided_at = float("-inf")
         self.last_stopped: Sequence[JobId] = ()  # those who lost their place in the last decision
         self.wake_at: float | None = None  # when to decide again although nothing happened
+        self.migrate_at: float | None = None  # when to ask the migrate stage again, likewise
         self._refused: dict[Shape, tuple[JobId, Refusal]] = {}
         self.keeps_history = history
         self._turns_end = False  # are timers set for orders in which running jobs only have turns while others wait?
@@ -172,7 +175,8 @@ class State:
             self.holders[job.shape.pool][job.id] = job
 
     def take_back(self, job: Job) -> None:
-        """The job no longer has anything."""
+        """The job no longer has anything, and goes nowhere."""
+        job.move = None
         if job.spots:
             self.ledger.give_back_all(job.shape, job.spots)
             job.spots = ()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
+from schedulearn.domain.usage import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,33 @@ class ResumeWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class SetLimits:
+    """Change what a running worker may use."""
+
+    worker: WorkerId
+    node: NodeName
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetJob:
     """Remove everything that is kept of it."""
 
     job: JobId
 
 
-Command = StartAttempt | StopWorker | PauseWorker | ResumeWorker | ForgetJob
+@dataclass(frozen=True, slots=True)
+class AddNode:
+    """Workers may be started there from now on."""
+
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetNode:
+    """Nothing runs there any more, and nothing will."""
+
+    node: NodeName
+
+
+Command = StartAttempt | StopWorker | PauseWorker | ResumeWorker | SetLimits | ForgetJob | AddNode | ForgetNode

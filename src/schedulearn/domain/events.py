@@ -8,6 +8,7 @@ from schedulearn.domain.job import Job
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.states import JobState
+from schedulearn.domain.usage import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,15 @@ class AttemptExited(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LimitsSet(Event):
+    """A worker's limits were changed while it ran, or could not be; then they are as they were."""
+
+    worker: WorkerId
+    limits: Limits  # in force now, as they were read back; what was asked where that failed
+    problem: str = ""  # why they could not be changed; "" if they were
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointSeen(Event):
     """From now on the job can be stopped without losing all it did."""
 
@@ -88,12 +98,21 @@ class ResumeAsked(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class MigrateAsked(Event):
+    """Save, stop, and go on over there with all workers."""
+
+    job: JobId
+    node: NodeName
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateAsked(Event):
     """New values; a field that is not named in `fields` stays as it is."""
 
     job: JobId
     by: str
-    fields: dict[str, float | int | None]  # priority, deadline, time_limit
+    fields: dict[str, float | int | None]  # priority, deadline, time_limit, cpus_limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +126,44 @@ class NodeSeen(Event):
 class NodeLost(Event):
     node: NodeName
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProbed(Event):
+    """The engine of a node that somebody wants to add was looked at."""
+
+    name: NodeName
+    node: Node | None  # as it was found; None: it cannot be used
+    by: str
+    request: str  # which request this answers
+    problems: tuple[tuple[str, str], ...] = ()  # the field that is wrong, and why
+    notes: tuple[str, ...] = ()  # what its administrator should know
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGone(Event):
+    """It has been lost for so long that its workers are given up: they go on elsewhere."""
+
+    node: NodeName
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveNodeAsked(Event):
+    """Forget the node; with `force` what runs there is stopped first and queued again."""
+
+    node: NodeName
+    by: str
+    force: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsAsked(Event):
+    """All labels that the node has from now on."""
+
+    node: NodeName
+    by: str
+    labels: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)

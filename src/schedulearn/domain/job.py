@@ -20,6 +20,14 @@ class Spot(NamedTuple):
     devices: tuple[DeviceId, ...] = ()
 
 
+class Move(NamedTuple):
+    """A migration under way: from when its workers were told to stop until all of them run elsewhere."""
+
+    since: float
+    source: tuple[NodeName, ...]  # the nodes that it leaves, one for each worker
+    to: tuple[Spot, ...]
+
+
 def grouped(spots: Sequence[Spot]) -> Iterable[tuple[Spot, int]]:
     """Equal neighbours counted together: most jobs have all their workers in one place."""
     if spots and spots.count(spots[0]) == len(spots):
@@ -55,10 +63,13 @@ class Job:
     priority: int = 50  # as it is now; the spec keeps what was asked
     deadline: float | None = None
     time_limit: float | None = None
+    cpus_limit: float | None = None  # cores for each worker, set since it was submitted; None: as the spec says
     attempt: int = 0  # number of the newest attempt
     restarts: int = 0  # failures that were answered by another attempt
     preemptions: int = 0
-    migrations: int = 0
+    migrations: int = 0  # that were completed
+    migration_seconds: float = 0.0  # lost in them: from the stop until it ran again
+    move: Move | None = None  # the one under way
     resizes: int = 0
     not_before: float = 0.0  # back-off: not started earlier
     queued_at: float = 0.0  # when it last joined the queue
@@ -83,6 +94,11 @@ class Job:
     def workers(self) -> int:
         """How many workers it has been promised; 0 while it waits."""
         return len(self.spots)
+
+    @property
+    def cpus(self) -> float:
+        """How many cores each worker may use."""
+        return self.spec.resources.cpus_max if self.cpus_limit is None else self.cpus_limit
 
     @property
     def gives_way(self) -> bool:

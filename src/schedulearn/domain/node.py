@@ -1,16 +1,19 @@
 """A node is a machine that runs workers; a device is something on it that is leased whole."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from schedulearn.domain.ids import DeviceId, NodeName
 from schedulearn.domain.resources import Resources
+
+GPU_TYPE = "gpu-type"  # the label with which an administrator names the type of a node's GPUs
 
 
 class NodeState(StrEnum):
     UP = "up"  # takes jobs
     DRAINING = "draining"  # finishes what runs, takes nothing new
     LOST = "lost"  # does not answer
+    REMOVING = "removing"  # what runs there is being stopped; then the node is forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +32,34 @@ class Node:
     """What a machine has. What is free follows from leases, not from here."""
 
     name: NodeName
-    executor: str = "process"  # which executor runs workers there
+    executor: str = "process"  # which executor runs workers there: process, docker
     capacity: Resources = field(default_factory=Resources)  # all it has; gpus equals the number of devices
     reserved: Resources = field(default_factory=Resources)  # kept for the node's own system
     cpus_per_gpu: float = 1.0  # kept free, for each free GPU, from jobs that ask for no GPU
     devices: tuple[Device, ...] = ()
     state: NodeState = NodeState.UP
     labels: tuple[tuple[str, str], ...] = ()
+    address: str = ""  # of its engine, e.g. ssh://gpu2; "" where this machine runs plain processes
+    default_image: str = ""  # for jobs that name none
+    engine: str = ""  # the engine's own id: two addresses of one machine are found out
+    version: str = ""  # of the engine, for a person
+    drain: bool = False  # an administrator wants no new jobs there; stays so while the node is lost
+    lost_at: float | None = None  # since when it does not answer
+    problem: str = ""  # why it does not take jobs, for a person
 
     @property
     def usable(self) -> Resources:
         """What may be leased in all: reserved amounts and devices in outside use taken off."""
         outside = Resources({"gpus": sum(1 for d in self.devices if d.outside_use)})
         return self.capacity - self.reserved - outside
+
+    @property
+    def awake_state(self) -> NodeState:
+        """The state while it answers."""
+        return NodeState.DRAINING if self.drain else NodeState.UP
+
+    def labelled(self, labels: tuple[tuple[str, str], ...]) -> "Node":
+        """The node with these labels. An engine does not tell the type of its GPUs; a label may."""
+        model = dict(labels).get(GPU_TYPE)
+        devices = tuple(replace(d, model=model) if model else d for d in self.devices)
+        return replace(self, labels=labels, devices=devices)

@@ -9,6 +9,7 @@ from schedulearn.domain.events import Event
 from schedulearn.domain.ids import DeviceId, JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.spec import JobSpec
+from schedulearn.domain.usage import Limits, Usage
 
 
 class Clock(Protocol):
@@ -64,6 +65,12 @@ class Executor(Protocol):
 
     def resume(self, worker: WorkerId, node: NodeName) -> None:
         """The inverse of `pause`."""
+
+    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:
+        """Change what a running worker may use, all of it or nothing; LimitsSet follows if anything had to change."""
+
+    def usage(self, worker: WorkerId, node: NodeName) -> Usage | None:
+        """What it has used so far, and its limits. Never waits; None: it does not run, or nothing is known yet."""
 
     def has_checkpoint(self, job: JobId) -> bool:
         """Whether the job has left anything in its checkpoint folder."""

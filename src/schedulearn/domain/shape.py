@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from schedulearn.domain.node import Node
 from schedulearn.domain.resources import CPUS, GPUS, MEMORY, Resources
 from schedulearn.domain.spec import JobSpec, WorkerResources, Workers
 
@@ -18,10 +19,19 @@ class Shape:
     pool: str  # whose slots it takes: GPUs, or cores if it asks for no GPU
     slots: float  # of that pool, for one worker
     plain: bool  # it asks for GPUs of any type and for nothing else
+    container: bool  # it can only run in a container
+    own_image: bool  # it names the image itself
 
     @classmethod
     def of(cls, spec: JobSpec) -> "Shape":
-        return _shape(spec.resources, spec.workers)
+        container = bool(spec.image or spec.setup or spec.mounts)
+        return _shape(spec.resources, spec.workers, container, bool(spec.image))
+
+    def suits(self, node: Node) -> bool:
+        """Whether the node can run such workers at all, however much of it is free."""
+        if node.executor == "docker":
+            return self.own_image or bool(node.default_image)
+        return not self.container
 
     @property
     def memory(self) -> "Shape":
@@ -39,11 +49,11 @@ class Shape:
 
 
 @lru_cache(maxsize=65536)
-def _shape(resources: WorkerResources, workers: Workers) -> Shape:
+def _shape(resources: WorkerResources, workers: Workers, container: bool, own_image: bool) -> Shape:
     leased, gpus = resources.leased, resources.gpus
     pool = GPUS if gpus else CPUS
-    plain = gpus > 0 and resources.gpu_type is None and set(leased) == {GPUS}
-    return Shape(leased, resources.gpu_type, workers, gpus, pool, leased[pool], plain)
+    plain = gpus > 0 and resources.gpu_type is None and set(leased) == {GPUS} and not container
+    return Shape(leased, resources.gpu_type, workers, gpus, pool, leased[pool], plain, container, own_image)
 
 
 @lru_cache(maxsize=4096)

@@ -5,6 +5,8 @@ import math
 from schedulearn.domain.job import Job
 from schedulearn.domain.speedup import SpeedUp, assumed_speedup
 
+ASSUMED_PENALTY = 0.1  # of speed, for workers on several nodes: what a fast network costs most jobs
+
 
 class AssumedFacts:
     """No duration is known; every job scales as jobs usually do. Implements `policies.stages.Facts`."""
@@ -22,3 +24,6 @@ class AssumedFacts:
 
     def restart_cost(self, job: Job) -> float:  # noqa: ARG002
         return 0.0
+
+    def locality_penalty(self, job: Job) -> float:  # noqa: ARG002
+        return ASSUMED_PENALTY

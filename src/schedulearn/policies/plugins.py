@@ -21,7 +21,12 @@ from schedulearn.domain.errors import InvalidSpec
 from schedulearn.policies.registry import StageInfo
 
 GROUP = "schedulearn.stages"
-_METHODS = {"order": "key", "allocate": "allocate", "place": "place"}  # what each kind of stage must have
+_METHODS = {
+    "order": "key",
+    "allocate": "allocate",
+    "place": "place",
+    "migrate": "migrate",
+}  # what each kind of stage must have
 _FILE_ALLOWED = "FILE.py:Class"
 
 
@@ -31,7 +36,7 @@ def is_file(name: str) -> bool:
 
 
 def kind_in_file(name: str) -> str:
-    """Whether the class orders, allocates or places."""
+    """Whether the class orders, allocates, places or migrates."""
     found = _class(name)
     for kind, method in _METHODS.items():
         if callable(getattr(found, method, None)):

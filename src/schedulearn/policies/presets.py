@@ -16,6 +16,7 @@ class Preset:
     order: str
     allocate: str = "rigid"
     place: str = "pack"
+    migrate: str = "none"
 
 
 DEFAULT_PRESET = "fifo"
@@ -96,7 +97,7 @@ def params_of(preset: str, stages: Mapping[str, str] | None = None, *, files: bo
 def _infos(preset: str, stages: Mapping[str, str], files: bool) -> dict[str, tuple[StageInfo, str]]:
     """What makes each stage, and its name."""
     base = _preset(preset)
-    chosen = {"order": base.order, "allocate": base.allocate, "place": base.place}
+    chosen = {"order": base.order, "allocate": base.allocate, "place": base.place, "migrate": base.migrate}
     for kind in stages:
         if kind not in chosen:
             raise InvalidSpec("stages", f"there is no stage {kind!r}", ", ".join(chosen))

@@ -13,6 +13,7 @@ from schedulearn.policies.allocate.elastic_tiresias import ElasticTiresias
 from schedulearn.policies.allocate.ffdl import Ffdl
 from schedulearn.policies.allocate.rigid import Rigid
 from schedulearn.policies.allocate.strict import Strict
+from schedulearn.policies.migrate.consolidate import Consolidate
 from schedulearn.policies.order.edf import Edf
 from schedulearn.policies.order.fifo import Fifo
 from schedulearn.policies.order.gittins import Gittins
@@ -102,6 +103,17 @@ def whole(least: int, most: int) -> Parse:
     return parse
 
 
+def part(value: object, field_name: str) -> float:
+    """From 0 to below 1."""
+    try:
+        found = float(str(value))
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < 1:
+        raise InvalidSpec(field_name, f"{value!r} is not allowed", "0 to below 1")
+    return found
+
+
 _TIRESIAS: dict[str, Parse] = {"thresholds": numbers, "promote": times_or_off}
 
 STAGES: dict[str, dict[str, StageInfo]] = {
@@ -151,6 +163,14 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             {"population": whole(2, 1_000), "generations": whole(0, 10_000), "seed": whole(0, 2**32 - 1)},
         ),
         "k8s-default": StageInfo(K8sDefault, "Each worker on the node with the least requested share, as Kubernetes."),
+    },
+    "migrate": {
+        "none": StageInfo(lambda: None, "Nobody is moved."),
+        "consolidate": StageInfo(
+            Consolidate,
+            "Jobs that are spread over nodes are brought together, where that saves more time than the moves cost.",
+            {"consolidate_every": seconds, "locality_penalty": part},
+        ),
     },
 }
 

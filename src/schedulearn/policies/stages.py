@@ -30,6 +30,9 @@ class Facts(Protocol):
     def restart_cost(self, job: Job) -> float:
         """Seconds that stopping it and starting it again takes; 0 where that is free."""
 
+    def locality_penalty(self, job: Job) -> float:
+        """The part of its speed that it loses while its workers are on several nodes, 0 to below 1."""
+
 
 class KeyChanges(Enum):
     """When the key of a waiting job may change without a call of the order's own hooks."""
@@ -246,6 +249,41 @@ class Place(Protocol):
         """A node for each worker, or None if they do not fit."""
 
 
+class Board(Protocol):
+    """Who is where: what a migrate stage looks at."""
+
+    now: float
+    facts: Facts
+
+    def jobs(self) -> Sequence[Job]:
+        """All that have a place, or are on their way to one, by number; `job.spots` says where."""
+
+    def may_move(self, job: Job) -> bool:
+        """Whether it runs (and is not on the move already), and loses little by a stop."""
+
+    def nodes(self) -> Iterator[FreeNode]:
+        """The nodes that take jobs, in their own order, with what is free there."""
+
+    def fits(self, to: Mapping[JobId, Sequence[NodeName]]) -> bool:
+        """Whether these jobs, each gone from where it is, would all have room there, in every resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Who moves where."""
+
+    to: Mapping[JobId, Sequence[NodeName]] = field(default_factory=dict)  # a node for each worker of the job
+    wake_at: float | None = None  # when to be asked again although nothing happened
+    why: str = ""  # for a person
+
+
+class Migrate(Protocol):
+    """Who should move? Asked after each decision, when the others have their places."""
+
+    def migrate(self, board: Board, memory: Memory) -> Moves:
+        """Each move stops a job, with its grace, and starts it elsewhere; that costs `facts.restart_cost`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A combination of stages."""
@@ -254,5 +292,6 @@ class Policy:
     order: Order
     allocate: Allocate
     place: Place
+    migrate: Migrate | None = None  # None: nobody is moved
     stages: dict[str, str] = field(default_factory=dict)  # the names of the stages
     params: dict[str, Any] = field(default_factory=dict)  # the parameters in force

@@ -19,6 +19,12 @@ class Options:
     keep_seconds: float = 30 * 86400.0  # how long the files of finished jobs are kept
     keep_bytes: int = 50 * 1000**3  # and how much of them
     log_level: str = "info"
+    executor: str = "process"  # how this machine itself runs jobs: process, docker, both
+    image: str = ""  # for jobs that name none, on nodes that have no other
+    shared_checkpoints: Path | None = None  # the same folder on every server
+    allow_mounts: tuple[str, ...] = ()  # below which paths jobs may mount; with :rw at the end also to write
+    lost_after: float = 300.0  # seconds after which the workers of a server that does not answer are given up
+    url: str = ""  # the address that jobs are given; "": that of host and port
 
     @property
     def folder(self) -> "DataFolder":
@@ -50,6 +56,11 @@ class DataFolder:
     @property
     def jobs(self) -> Path:
         return self.root / "jobs"
+
+    @property
+    def tls(self) -> Path:
+        """Certificates for engines at tcp://…: ca.pem, cert.pem and key.pem, or a folder of them for each host."""
+        return self.root / "tls"
 
     def lock(self, role: str) -> Path:
         return self.root / f"{role}.lock"

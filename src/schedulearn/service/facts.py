@@ -6,6 +6,7 @@ from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.domain.states import JobState
+from schedulearn.estimate.facts import ASSUMED_PENALTY
 from schedulearn.estimate.remaining import Estimate
 from schedulearn.service.estimator import Estimator
 from schedulearn.service.restarts import Restarts
@@ -49,6 +50,9 @@ class LiveFacts:
 
     def restart_cost(self, job: Job) -> float:
         return self.restarts.cost(job)
+
+    def locality_penalty(self, job: Job) -> float:  # noqa: ARG002 - nothing is measured for single jobs yet
+        return ASSUMED_PENALTY
 
     def _progress(self, job: Job, now: float) -> Progress | None:
         if not job.attempt:

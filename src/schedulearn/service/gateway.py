@@ -15,18 +15,19 @@ from schedulearn.control.explain import Explanation
 from schedulearn.domain.errors import Conflict, InvalidSpec, NotAllowed, NotFound
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt
-from schedulearn.domain.node import NodeState
-from schedulearn.domain.resources import Resources
 from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.states import FINISHED, JobState
-from schedulearn.executors.process import logs
-from schedulearn.executors.process.logs import LogChunk
-from schedulearn.executors.process.paths import JobPaths, WorkerPaths
+from schedulearn.executors.common import logs
+from schedulearn.executors.common.logs import LogChunk
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths
 from schedulearn.service.advice import Adviser
 from schedulearn.service.auth import Authenticator, Caller
 from schedulearn.service.files import tar_of
+from schedulearn.service.limits import check_cpus_limit
+from schedulearn.service.moving import check_move
 from schedulearn.service.people import People
-from schedulearn.service.possible import check_possible
+from schedulearn.service.possible import check_container, check_possible
+from schedulearn.service.servers import Servers
 from schedulearn.service.snapshots import DEFAULT_LIMIT, SnapshotFolder, Upload
 from schedulearn.service.views import (
     Advice,
@@ -35,10 +36,10 @@ from schedulearn.service.views import (
     Health,
     JobPulse,
     LogPlace,
-    NodeView,
     Policies,
     PolicyChoice,
     PolicyView,
+    WorkerUsage,
 )
 from schedulearn.store import JobRow, JobSort, Point, Store, StoredEvent
 
@@ -70,6 +71,7 @@ class Gateway:
         self._closing = threading.Event()
         self.auth = Authenticator(store)
         self.people = People(store, self.auth, clock)
+        self.servers = Servers(store, wake, clock, lambda: self.health().scheduler_runs)
 
     def now(self) -> float:
         return self._clock()
@@ -89,9 +91,7 @@ class Gateway:
         caller.must_be_person()
         self._check_priority(caller, spec.priority)
         nodes = self._store.list_nodes()
-        for name in ("image", "setup", "mounts"):
-            if getattr(spec, name) and all(node.executor == "process" for node in nodes):
-                raise InvalidSpec(name, "no node runs containers yet", "leave it out")
+        check_container(spec, nodes, self._store.setting("allow_mounts", []))
         if spec.snapshot and not self._snapshots.has(spec.snapshot):
             problem = f"there is no such snapshot here: upload it first with PUT /api/v1/snapshots/{spec.snapshot}"
             raise InvalidSpec("snapshot", problem, "the SHA-256 of an uploaded snapshot")
@@ -128,13 +128,21 @@ class Gateway:
             raise Conflict(f"job {job} is not paused: it is {row.job.state}")
         return self._ask("resume", row, {}, caller)
 
+    def migrate(self, caller: Caller, job: JobId, node: NodeName) -> JobRow:
+        """Save, stop, and go on over there."""
+        row = self._own(caller, job)
+        check_move(row, node, self._store.list_nodes(), self._store.leases())
+        return self._ask("migrate", row, {"node": node}, caller)
+
     def update(self, caller: Caller, job: JobId, fields: Mapping[str, float | int | None]) -> JobRow:
-        """New priority, deadline or time limit. The answer shows them already, whenever the scheduler takes them up."""
+        """New priority, deadline or limits. The answer shows them already, whenever the scheduler takes them up."""
         row = self._own(caller, job)
         if row.job.state in FINISHED:
             raise Conflict(f"job {job} is already over: it has {_past(row.job.state)}")
         if "priority" in fields:
             self._check_priority(caller, int(fields["priority"] or 0))
+        if "cpus_limit" in fields:
+            check_cpus_limit(row, fields["cpus_limit"], self._store.list_nodes())
         if not fields:
             return row
         changed: Any = dict(fields)
@@ -175,6 +183,13 @@ class Gateway:
         self.job(job)
         series = [s for s in self._store.series_of(job) if name is None or s.name == name]
         return [Curve(s, self._store.curve(job, s.name, max_points)) for s in series]
+
+    def usage(
+        self, job: JobId, attempt: int | None, since: float | None, max_points: int
+    ) -> tuple[AttemptId, list[WorkerUsage]]:
+        """What its workers use: of the newest attempt unless another one is named."""
+        number = self.log_place(job, attempt, 0).attempt
+        return AttemptId(job, number), self._store.usage_of(job, number, since, max_points)
 
     def files(self, caller: Caller, job: JobId, path: str) -> Iterator[bytes]:
         """A tar stream of the run folder. It may hold anything, so it is for the job's owner alone."""
@@ -239,37 +254,7 @@ class Gateway:
         caller.must_be_person()
         return self._snapshots.upload(sha256)
 
-    # --- nodes and policy
-
-    def nodes(self) -> list[NodeView]:
-        nodes, leases = self._store.list_nodes(), self._store.leases()
-        storage = self._store.setting("storage", {})
-        views = []
-        for node in nodes:
-            here = [lease for lease in leases if lease.node == node.name]
-            held = sum((lease.amounts for lease in here), Resources())
-            views.append(
-                NodeView(
-                    node,
-                    node.usable - held,
-                    tuple(sorted({lease.worker.job for lease in here})),
-                    {device: lease.worker.job for lease in here for device in lease.devices},
-                    storage.get(node.name),
-                )
-            )
-        return views
-
-    def drain(self, caller: Caller, name: NodeName, drain: bool) -> NodeView:
-        """As with `update`, the answer shows what was asked for."""
-        caller.must_be_admin()
-        node = next((view for view in self.nodes() if view.node.name == name), None)
-        if node is None:
-            raise NotFound(f"there is no node {name!r}")
-        self._request("drain", None, {"node": name, "drain": drain}, caller)
-        if node.node.state is NodeState.LOST:
-            return node
-        state = NodeState.DRAINING if drain else NodeState.UP
-        return replace(node, node=replace(node.node, state=state))
+    # --- policy
 
     def policy(self) -> PolicyView:
         saved = self._store.setting("policy") or {}
@@ -299,7 +284,13 @@ class Gateway:
         return Health(__version__, self._roles, None if seen is None else max(0.0, now - seen), now)
 
     def counts(self) -> Counts:
-        return Counts(self._store.count_by_state(), self.nodes(), self.last_event(), self.health())
+        return Counts(
+            self._store.count_by_state(),
+            self.servers.views(),
+            self.last_event(),
+            self.health(),
+            self._store.usage_now(),
+        )
 
     # --- helpers
 

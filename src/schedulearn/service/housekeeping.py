@@ -79,7 +79,9 @@ class Housekeeper:
     def note_storage(self) -> None:
         """Write down what everything takes, for whoever asks the API."""
         taken = asdict(measure(self._folder))
-        self._store.set_setting("storage", {node.name: taken for node in self._store.list_nodes()})
+        # The data folder is on the service's own machine.
+        here = [node.name for node in self._store.list_nodes() if not node.address or node.address.startswith("unix:")]
+        self._store.set_setting("storage", dict.fromkeys(here[:1], taken))
 
     def _run(self) -> None:
         cleaned_at = time.monotonic()

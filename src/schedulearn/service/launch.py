@@ -33,7 +33,7 @@ class Launcher:
                     node=worker.node,
                     spec=job.spec,
                     devices=worker.devices,
-                    cpu_limit=job.spec.resources.cpus_max,
+                    cpu_limit=job.cpus,
                     world_size=len(attempt.workers),
                     local_rank=ranks[worker.node],
                     master_port=port,

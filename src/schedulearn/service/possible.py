@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from schedulearn.control.ledger import NodeLedger
-from schedulearn.domain.errors import ImpossibleRequest
+from schedulearn.domain.errors import ExecutorError, ImpossibleRequest, InvalidSpec
 from schedulearn.domain.node import Node, NodeState
 from schedulearn.domain.resources import CPUS, GPUS, MEMORY, Resources
 from schedulearn.domain.shape import Shape
@@ -34,6 +34,28 @@ def check_possible(spec: JobSpec, nodes: Sequence[Node]) -> None:
     if room < spec.workers.min:
         problem = f"at least {spec.workers.min} workers are asked for; all nodes together have room for {room}"
         raise ImpossibleRequest("workers", problem, f"at most {room}")
+
+
+def check_container(spec: JobSpec, nodes: Sequence[Node], allow_mounts: Sequence[str]) -> None:
+    """InvalidSpec if no node could run it in a container, as it asks, or give it what it wants to mount."""
+    docker = [node for node in nodes if node.executor == "docker"]
+    for name in ("image", "setup", "mounts"):
+        if getattr(spec, name) and nodes and not docker:
+            raise InvalidSpec(name, "no node runs containers", "leave it out, or add a server: schedulearn nodes add")
+    if nodes and not any(Shape.of(spec).suits(node) for node in nodes):
+        raise InvalidSpec("image", "no node has a default image: name the image to run in", "the name of an image")
+    if spec.mounts:
+        _check_mounts(spec, allow_mounts)
+
+
+def _check_mounts(spec: JobSpec, allow_mounts: Sequence[str]) -> None:
+    from schedulearn.executors.docker.rules import Rules, checked_mounts
+
+    try:
+        checked_mounts(spec.mounts, Rules(mounts=tuple(allow_mounts)))
+    except ExecutorError as error:
+        allowed = f"below {', '.join(allow_mounts)}" if allow_mounts else "none: see up --allow-mounts"
+        raise InvalidSpec("mounts", str(error), allowed) from error
 
 
 def _empty(node: Node) -> Node:

@@ -15,7 +15,7 @@ from schedulearn.domain.errors import NotFound
 from schedulearn.domain.ids import WorkerId
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.spec import Metric
-from schedulearn.executors.process import logs
+from schedulearn.executors.common import logs
 from schedulearn.store import Point, Store
 
 _LOG = logging.getLogger(__name__)

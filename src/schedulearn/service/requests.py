@@ -38,6 +38,11 @@ _EVENTS: dict[str, Callable[[Request, Store, State, float], ev.Event | None]] = 
     "delete": lambda r, _, __, now: ev.DeleteAsked(now, _job(r), r.by),
     "pause": lambda r, _, __, now: ev.PauseAsked(now, _job(r), r.by),
     "resume": lambda r, _, __, now: ev.ResumeAsked(now, _job(r), r.by),
+    "migrate": lambda r, _, __, now: ev.MigrateAsked(now, _job(r), NodeName(r.data["node"]), r.by),
     "update": lambda r, _, __, now: ev.UpdateAsked(now, _job(r), r.by, dict(r.data)),
+    "node_remove": lambda r, _, __, now: ev.RemoveNodeAsked(now, NodeName(r.data["node"]), r.by, bool(r.data["force"])),
+    "node_labels": lambda r, _, __, now: ev.LabelsAsked(
+        now, NodeName(r.data["node"]), r.by, tuple((str(k), str(v)) for k, v in r.data["labels"])
+    ),
     "drain": lambda r, _, __, now: ev.DrainAsked(now, NodeName(r.data["node"]), r.by, bool(r.data["drain"])),
 }

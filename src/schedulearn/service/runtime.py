@@ -11,15 +11,16 @@ from pathlib import Path
 
 from schedulearn.domain.events import Event
 from schedulearn.domain.ids import WorkerId
-from schedulearn.executors.process import ProcessExecutor, discover_node
-from schedulearn.executors.process.paths import WorkerPaths
+from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.service.auth import hash_token, new_token
 from schedulearn.service.clock import SteadyClock
 from schedulearn.service.config import Options
 from schedulearn.service.explainer import Explainer
 from schedulearn.service.gateway import Gateway
 from schedulearn.service.housekeeping import Housekeeper, Storage, measure
+from schedulearn.service.keeper import NodeKeeper
 from schedulearn.service.launch import Launcher
+from schedulearn.service.monitor import Monitor
 from schedulearn.service.nudge import NudgeListener, nudge
 from schedulearn.service.progress import ProgressWatcher
 from schedulearn.service.roles import RoleLock, SchedulerLease
@@ -79,7 +80,7 @@ class Runtime:
 
     def publish(self, url: str) -> None:
         """Write down where the API answers, for jobs and for the command line of this machine."""
-        self.store.set_setting("url", url)
+        self.store.set_setting("url", self.options.url or url)
         with self._alone():
             self._tell_clients({"url": url})
 
@@ -111,22 +112,30 @@ class Runtime:
         lease.take(shared_database=self.options.database is not None)
         self._stack.callback(lease.release)
         progress = ProgressWatcher(self.store, self._worker_folder, self.clock)
-        node = discover_node("local")
-        executor = ProcessExecutor(self.folder.root, self._post, self.clock, node)
-        self._stack.callback(executor.close)
+        keeper = NodeKeeper(self.folder, self.options, self.clock, self._post)
+        keeper.check_local({node.name for node in self.store.list_nodes()})
+        self._stack.callback(keeper.close)
+        self.store.set_setting("allow_mounts", list(self.options.allow_mounts))
         self._scheduler = Scheduler(
-            self.store, executor, self.clock, lease, Launcher(self.store, self.folder), progress
+            self.store,
+            keeper.fleet,
+            self.clock,
+            lease,
+            Launcher(self.store, self.folder),
+            progress,
+            keeper,
+            self.options.lost_after,
         )
         self._thread = threading.Thread(target=self._run, args=(self._scheduler, on_end), name="scheduler")
         self._thread.start()
         self._stack.callback(self._stop_scheduler)
-        self._start_helpers(progress, self._scheduler)
+        self._start_helpers(progress, Monitor(self.store, keeper.fleet), self._scheduler)
 
-    def _start_helpers(self, progress: ProgressWatcher, scheduler: Scheduler) -> None:
+    def _start_helpers(self, progress: ProgressWatcher, monitor: Monitor, scheduler: Scheduler) -> None:
         options = self.options
         housekeeper = Housekeeper(self.store, self.folder, self.clock, options.keep_seconds, options.keep_bytes)
         listener = NudgeListener(self.folder.nudge_socket, scheduler.wake)
-        for part in (progress, housekeeper, listener):
+        for part in (progress, monitor, housekeeper, listener):
             part.start()
             self._stack.callback(part.close)
 

@@ -3,10 +3,10 @@
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from schedulearn.control.cycle import apply_all, next_wake, plan
 from schedulearn.control.restore import restore
@@ -14,9 +14,13 @@ from schedulearn.control.state import Changes, State
 from schedulearn.domain import commands as cmd
 from schedulearn.domain import events as ev
 from schedulearn.domain.errors import RoleTaken, SchedulearnError
+from schedulearn.domain.ids import NodeName
 from schedulearn.domain.job import Attempt
+from schedulearn.domain.node import Node, NodeState
 from schedulearn.domain.ports import Clock, Executor
 from schedulearn.domain.states import JobState
+from schedulearn.domain.units import format_duration
+from schedulearn.domain.usage import Limits
 from schedulearn.policies.presets import build_policy
 from schedulearn.policies.stages import Policy
 from schedulearn.service.facts import LiveFacts
@@ -41,6 +45,18 @@ class _Policies:
     fault: str = ""  # what was last said of a failure: it is said once, not in every cycle
 
 
+class Keeper(Protocol):
+    """Whoever puts nodes into the fleet and takes them out."""
+
+    def ensure(self, saved: Iterable[Node], busy: Collection[NodeName]) -> list[ev.Event]: ...
+
+    def add(self, node: Node, seen: Node | None = None) -> None: ...
+
+    def remove(self, name: NodeName) -> None: ...
+
+    def examine(self, request: Request) -> None: ...
+
+
 class Scheduler:
     """Observe, apply, decide, reconcile, record, act: again and again."""
 
@@ -52,9 +68,13 @@ class Scheduler:
         lease: SchedulerLease,
         launcher: Launcher,
         progress: ProgressWatcher,
+        keeper: Keeper | None = None,
+        lost_after: float = 300.0,
     ) -> None:
+        """Without a keeper the nodes are those of the executor; `lost_after` seconds of silence give workers up."""
         self._store, self._executor, self._clock = store, executor, clock
         self._lease, self._launcher, self._progress = lease, launcher, progress
+        self._keeper, self._lost_after = keeper, lost_after
         self._inbox: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -131,6 +151,8 @@ class Scheduler:
         for request in requests:
             if request.kind == "policy":
                 self._set_policy(request, now)
+            elif request.kind == "node_add" and self._keeper:
+                self._keeper.examine(request)
             elif event := to_event(request, self._store, self.state, now):
                 events.append(event)
         return events
@@ -138,17 +160,46 @@ class Scheduler:
     def _happened(self) -> list[ev.Event]:
         events = []
         while not self._inbox.empty():
-            events.append(self._inbox.get())
+            event = self._inbox.get()
+            if isinstance(event, ev.NodeSeen | ev.NodeLost):
+                self._nodes_seen_at = 0.0  # what is true of nodes is asked for: this may be old news
+            else:
+                events.append(event)
         return events
 
     def _nodes(self, now: float) -> list[ev.Event]:
         if now - self._nodes_seen_at < _LOOK_AT_NODES:
-            return []
+            return self._given_up(now)
         self._nodes_seen_at = now
-        events: list[ev.Event] = [ev.NodeSeen(now, node) for node in self._executor.nodes()]
+        events = [self._node_event(node, now) for node in self._executor.nodes()] + self._given_up(now)
         running = [self.state.jobs[number] for number in self.state.attempts]
         unseen = [job.id for job in running if not job.checkpointed and self._executor.has_checkpoint(job.id)]
         return events + [ev.CheckpointSeen(now, job) for job in unseen]
+
+    def _node_event(self, node: Node, now: float) -> ev.Event:
+        if node.state is NodeState.LOST:
+            return ev.NodeLost(now if node.lost_at is None else node.lost_at, node.name, node.problem)
+        return ev.NodeSeen(now, node)
+
+    def _given_up(self, now: float) -> list[ev.Event]:
+        """Nodes that have been lost for too long, and still are. One that nobody has asked yet may be well."""
+        silent = [
+            ledger.node
+            for ledger in self.state.ledger
+            if ledger.node.lost_at is not None and now - ledger.node.lost_at >= self._lost_after
+        ]
+        if not silent:
+            return []
+        lost = {node.name for node in self._executor.nodes() if node.state is NodeState.LOST}
+        return [self._give_up(node, now) for node in silent if node.name in lost]
+
+    def _give_up(self, node: Node, now: float) -> ev.Event:
+        for attempt in self.state.attempts.values():
+            for worker in attempt.running:
+                if worker.node == node.name:
+                    self._progress.finish(worker.id)
+        silent = format_duration(now - (node.lost_at or now))
+        return ev.NodeGone(now, node.name, f"node {node.name} has not answered for {silent}")
 
     # --- 3. decide, 4. reconcile ---
 
@@ -210,6 +261,7 @@ class Scheduler:
                 leases_changed=changes.leases_changed,
                 leases_ended=changes.leases_ended,
                 nodes=list(changes.nodes.values()),
+                nodes_removed=changes.nodes_removed,
                 events=changes.history,
                 forgotten=changes.forgotten,
                 requests_done=requests,
@@ -245,6 +297,15 @@ class Scheduler:
     def _forget(self, command: cmd.ForgetJob) -> None:
         self._executor.forget(command.job)
 
+    def _add_node(self, command: cmd.AddNode) -> None:
+        ledger = self.state.ledger.node(command.node)
+        if self._keeper and ledger:
+            self._keeper.add(ledger.node, ledger.node)
+
+    def _forget_node(self, command: cmd.ForgetNode) -> None:
+        if self._keeper:
+            self._keeper.remove(command.node)
+
     # --- recovery ---
 
     def _recover_until_it_works(self) -> None:
@@ -275,6 +336,9 @@ class Scheduler:
         if problem:
             self._note_fault(str((saved.policy or {}).get("preset")), problem, now)
         self._nodes_seen_at = 0.0
+        if self._keeper:
+            for event in self._keeper.ensure(saved.nodes, {lease.node for lease in saved.leases}):
+                self._inbox.put(event)
         for attempt in list(self.state.attempts.values()):
             self._find_again(attempt)
         self._facts.restarts.started(self.state.attempts.values(), self.state.jobs)
@@ -289,6 +353,8 @@ class Scheduler:
         for worker in attempt.running:
             self._progress.watch(worker.id, job.spec.metric)
             self._executor.adopt(worker.id, worker.node)
+            if job.cpus_limit is not None:  # it may have been asked for in the last moment of an earlier life
+                self._executor.set_limits(worker.id, worker.node, Limits(cpus=job.cpus_limit))
             if job.state is JobState.STOPPING:
                 self._executor.stop(worker.id, worker.node, 0.0 if job.forget else job.spec.grace)
             elif job.state in (
@@ -320,5 +386,8 @@ _ACTIONS: dict[type, Callable[[Scheduler, Any], None]] = {
     cmd.StopWorker: Scheduler._stop_worker,
     cmd.PauseWorker: lambda self, command: self._executor.pause(command.worker, command.node),
     cmd.ResumeWorker: lambda self, command: self._executor.resume(command.worker, command.node),
+    cmd.SetLimits: lambda self, command: self._executor.set_limits(command.worker, command.node, command.limits),
     cmd.ForgetJob: Scheduler._forget,
+    cmd.AddNode: Scheduler._add_node,
+    cmd.ForgetNode: Scheduler._forget_node,
 }

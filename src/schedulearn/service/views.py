@@ -12,7 +12,17 @@ from schedulearn.domain.states import JobState
 from schedulearn.estimate.weight import Weight
 from schedulearn.policies.presets import DEFAULT_PRESET, available, build_policy
 from schedulearn.service.roles import TTL
-from schedulearn.store import CurvePoint, JobRow, Point, Progress, Series, StoredEvent, UserChanges, UserRow
+from schedulearn.store import (
+    CurvePoint,
+    JobRow,
+    Point,
+    Progress,
+    Series,
+    StoredEvent,
+    UserChanges,
+    UserRow,
+    WorkerUsage,
+)
 
 __all__ = [
     "Advice",
@@ -34,6 +44,7 @@ __all__ = [
     "UserChanges",
     "UserRow",
     "Weight",
+    "WorkerUsage",
 ]  # with types of the store, of control and of estimates that the API may name only through here
 
 
@@ -78,6 +89,7 @@ class PolicyView:
 class NodeView:
     node: Node
     free: Resources
+    leased: Resources
     jobs: tuple[JobId, ...]
     device_jobs: Mapping[DeviceId, JobId]
     storage: dict[str, Any] | None  # bytes by what they are for
@@ -136,3 +148,4 @@ class Counts:
     nodes: Sequence[NodeView]
     last_event: int
     health: Health
+    usage: Sequence[WorkerUsage]  # of workers that run

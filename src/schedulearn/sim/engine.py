@@ -144,7 +144,7 @@ class Simulation:
             coming = agenda.ends[0][0]
         if coming == _NEVER and not state.queue:
             return _NEVER  # all is done; machines may go on failing without us
-        for time in (agenda.nodes[0][0] if agenda.nodes else None, state.next_timer(), state.wake_at):
+        for time in (agenda.nodes[0][0] if agenda.nodes else None, state.next_timer(), state.wake_at, state.migrate_at):
             if time is not None and time < coming:
                 coming = time
         return coming
@@ -167,7 +167,7 @@ class Simulation:
         if job.shape.workers.min * job.shape.slots > self._slots:
             self.recorder.impossible(number)
             return
-        self.models[job.id] = JobModel(job, trace, self.options.restart_cost)
+        self.models[job.id] = JobModel(job, trace, self.options.restart_cost, self.options.locality_penalty)
         apply(self.state, Submitted(now, job))
 
     def _ends(self, now: float) -> None:
@@ -218,6 +218,8 @@ class Simulation:
         return present is not None and present.id == attempt
 
     def _start(self, job: Job, now: float) -> None:
+        if job.move is not None:
+            job.migration_seconds += self.models[job.id].restart_cost
         apply(self.state, AttemptStarted(now, job.attempt_id))
         model = self.models[job.id]
         begins = now + model.restart_cost if job.attempt > 1 else now
@@ -245,8 +247,8 @@ class Simulation:
     def _rate(self, model: JobModel) -> float:
         job, want = model.job, model.trace.gpus
         rate = 1.0 if job.workers == want else model.speedup(job.workers) / model.speedup(want)
-        if self.options.locality_penalty and len({spot.node for spot in job.spots}) > 1:
-            rate *= 1 - self.options.locality_penalty
+        if model.locality_penalty and len({spot.node for spot in job.spots}) > 1:
+            rate *= 1 - model.locality_penalty
         return rate
 
     def _share(self, sharing: Sharing, now: float) -> None:

@@ -60,6 +60,9 @@ class EstimatedFacts:
     def restart_cost(self, job: Job) -> float:
         return self._models[job.id].restart_cost
 
+    def locality_penalty(self, job: Job) -> float:
+        return self._models[job.id].locality_penalty
+
     def ended(self, model: JobModel) -> None:
         """A job has completed: learn from it, and see how far off the guess was."""
         trace, number = model.trace, model.job.id

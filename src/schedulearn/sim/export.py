@@ -13,7 +13,7 @@ from schedulearn.sim.run import Study
 
 _JOB_COLUMNS = (
     "serial", "label", "user", "name", "gpus", "status", "arrival", "started", "ended", "wait", "jct",
-    "preemptions", "migrations", "resizes", "lost_work", "deadline", "missed",
+    "preemptions", "migrations", "migration_seconds", "resizes", "lost_work", "deadline", "missed",
 )  # fmt: skip
 
 
@@ -106,6 +106,7 @@ def _what_became(job: JobResult) -> dict[str, Any]:
         "jct": job.jct,
         "preemptions": job.preemptions,
         "migrations": job.migrations,
+        "migration_seconds": job.migration_seconds,
         "resizes": job.resizes,
         "lost_work": job.lost_work,
         "missed": "" if job.deadline is None else int(job.missed),

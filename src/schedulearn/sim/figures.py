@@ -31,6 +31,7 @@ FIGURES = (
     Figure("utilization", "used", "share", max),
     Figure("preemptions", "pre-empted", "count"),
     Figure("migrations", "moved", "count", always=False),
+    Figure("migration_seconds", "lost moving", "time", always=False),
     Figure("resizes", "resized", "count", always=False),
     Figure("missed_deadlines", "missed", "count", always=False),
     Figure("lost_work", "lost work", "time", always=False),

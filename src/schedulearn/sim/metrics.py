@@ -30,6 +30,7 @@ class JobResult:
     migrations: int
     deadline: float | None
     lost_work: float
+    migration_seconds: float = 0.0  # in which it was on the move, or made no progress yet where it went
 
     @property
     def jct(self) -> float:
@@ -94,6 +95,7 @@ class Result:
             "utilization": self.busy / (self.slots * makespan) if makespan > 0 else 0.0,
             "preemptions": sum(job.preemptions for job in self.jobs),
             "migrations": sum(job.migrations for job in self.jobs),
+            "migration_seconds": sum(job.migration_seconds for job in self.jobs),
             "resizes": sum(job.resizes for job in self.jobs),
             "deadlines": len(with_deadline),
             "missed_deadlines": sum(job.missed for job in with_deadline),
@@ -169,6 +171,7 @@ class Recorder:
                 migrations=job.migrations,
                 deadline=model.trace.deadline,
                 lost_work=model.lost,
+                migration_seconds=job.migration_seconds,
             )
         )
 

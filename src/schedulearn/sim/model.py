@@ -16,12 +16,13 @@ class JobModel:
 
     __slots__ = (
         *("_left", "_owed", "_rate", "_since"),
-        *("job", "lost", "restart_cost", "saved", "speedup", "trace", "version"),
+        *("job", "locality_penalty", "lost", "restart_cost", "saved", "speedup", "trace", "version"),
     )
 
-    def __init__(self, job: Job, trace: TraceJob, restart_cost: float = 0.0) -> None:
+    def __init__(self, job: Job, trace: TraceJob, restart_cost: float = 0.0, locality_penalty: float = 0.0) -> None:
         self.job, self.trace = job, trace
         self.restart_cost = restart_cost  # seconds in which it makes no progress when it is started again
+        self.locality_penalty = locality_penalty  # part of its speed that it loses on several nodes
         self.speedup = trace.speedup or assumed_speedup(job.shape.workers.max)
         self.version = 0  # tells an end that was planned before a change from the present one
         self.saved = trace.duration  # work left at the last checkpoint
@@ -123,3 +124,6 @@ class OracleFacts:
 
     def restart_cost(self, job: Job) -> float:
         return self._models[job.id].restart_cost
+
+    def locality_penalty(self, job: Job) -> float:
+        return self._models[job.id].locality_penalty

@@ -32,7 +32,7 @@ BadRequest = InvalidSpec  # for the verbs, which know nothing of the domain
 Progress = Callable[[int], None]  # told how many jobs have completed
 
 # Stages that a simulation does not have yet, with the one thing each does without them.
-_FIXED = {"share": "fair", "migrate": "none"}
+_FIXED = {"share": "fair"}
 
 
 class PolicyFailed(SchedulearnError):

@@ -15,9 +15,11 @@ from schedulearn.store.types import (
     Source,
     StoredEvent,
     TokenRow,
+    UsageSample,
     UserChanges,
     UserRole,
     UserRow,
+    WorkerUsage,
 )
 
 __all__ = [
@@ -35,8 +37,10 @@ __all__ = [
     "Store",
     "StoredEvent",
     "TokenRow",
+    "UsageSample",
     "UserChanges",
     "UserRole",
     "UserRow",
+    "WorkerUsage",
     "open_store",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Accrual, Attempt, HistoryEvent, Job, Lease, Worker
+from schedulearn.domain.job import Accrual, Attempt, HistoryEvent, Job, Lease, Move, Spot, Worker
 from schedulearn.domain.node import Device, Node, NodeState
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.resources import Resources
@@ -30,10 +30,13 @@ def job_values(job: Job) -> Values:
         "priority": job.priority,
         "deadline": job.deadline,
         "time_limit": job.time_limit,
+        "cpus_limit": job.cpus_limit,
         "attempt": job.attempt,
         "restarts": job.restarts,
         "preemptions": job.preemptions,
         "migrations": job.migrations,
+        "migration_seconds": job.migration_seconds,
+        "move": _move_values(job.move),
         "resizes": job.resizes,
         "not_before": job.not_before,
         "queued_at": job.queued_at,
@@ -63,10 +66,13 @@ def job_from(row: Row[Any]) -> Job:
         priority=row.priority,
         deadline=row.deadline,
         time_limit=row.time_limit,
+        cpus_limit=row.cpus_limit,
         attempt=row.attempt,
         restarts=row.restarts,
         preemptions=row.preemptions,
         migrations=row.migrations,
+        migration_seconds=row.migration_seconds or 0.0,
+        move=_move_from(row.move),
         resizes=row.resizes,
         not_before=row.not_before,
         queued_at=row.queued_at,
@@ -79,6 +85,19 @@ def job_from(row: Row[Any]) -> Job:
         forget=row.forget,
         mark=row.mark,
     )
+
+
+def _move_values(move: Move | None) -> Values | None:
+    if move is None:
+        return None
+    return {"since": move.since, "source": list(move.source), "to": [[s.node, list(s.devices)] for s in move.to]}
+
+
+def _move_from(values: Values | None) -> Move | None:
+    if values is None:
+        return None
+    to = tuple(Spot(NodeName(node), tuple(map(DeviceId, devices))) for node, devices in values["to"])
+    return Move(values["since"], tuple(map(NodeName, values["source"])), to)
 
 
 def attempt_values(attempt: Attempt) -> Values:
@@ -156,6 +175,13 @@ def node_values(node: Node) -> Values:
         "reserved": dict(node.reserved),
         "cpus_per_gpu": node.cpus_per_gpu,
         "labels": [list(label) for label in node.labels],
+        "address": node.address,
+        "default_image": node.default_image,
+        "engine": node.engine,
+        "version": node.version,
+        "drain": node.drain,
+        "lost_at": node.lost_at,
+        "problem": node.problem,
     }
 
 
@@ -169,6 +195,13 @@ def node_from(row: Row[Any], devices: list[Device]) -> Node:
         devices=tuple(devices),
         state=NodeState(row.state),
         labels=tuple((key, value) for key, value in row.labels),
+        address=row.address or "",
+        default_image=row.default_image or "",
+        engine=row.engine or "",
+        version=row.version or "",
+        drain=bool(row.drain),
+        lost_at=row.lost_at,
+        problem=row.problem or "",
     )
 
 

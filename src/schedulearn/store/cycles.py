@@ -66,6 +66,8 @@ class Cycles(Part):
             self._save_jobs(connection, cycle)
             _save_leases(connection, cycle)
             _save_nodes(connection, self._db, cycle.nodes)
+            if cycle.nodes_removed:
+                connection.execute(sa.delete(nodes).where(nodes.c.name.in_(cycle.nodes_removed)))
             _insert(connection, events, [codec.event_values(event) for event in cycle.events])
             _forget(connection, cycle.forgotten)
             for some in in_chunks(cycle.requests_done):

@@ -1,5 +1,7 @@
 """The tables. A change here needs a migration in `migrations/versions`: a test compares the two."""
 
+from typing import Any
+
 from sqlalchemy import (
     Boolean,
     Column,
@@ -35,6 +37,14 @@ nodes = Table(
     Column("reserved", Json, nullable=False),
     Column("cpus_per_gpu", Double, nullable=False),
     Column("labels", Json, nullable=False),
+    # Of nodes that were written before these columns were there, they are NULL:
+    Column("address", Words),
+    Column("default_image", Words),
+    Column("engine", Words),
+    Column("version", Words),
+    Column("drain", Boolean),
+    Column("lost_at", Time),
+    Column("problem", Words),
 )
 
 devices = Table(
@@ -65,10 +75,13 @@ jobs = Table(
     Column("priority", Integer, nullable=False),
     Column("deadline", Time),
     Column("time_limit", Time),
+    Column("cpus_limit", Double),
     Column("attempt", Integer, nullable=False),
     Column("restarts", Integer, nullable=False),
     Column("preemptions", Integer, nullable=False),
     Column("migrations", Integer, nullable=False),
+    Column("migration_seconds", Time),
+    Column("move", Json),  # the migration under way: without it a restart would send the job somewhere else
     Column("resizes", Integer, nullable=False),
     Column("not_before", Time, nullable=False),
     Column("queued_at", Time, nullable=False),
@@ -203,6 +216,57 @@ metric_points = Table(
     Column("step", Big, nullable=False),
     Column("value", Measured),
     Column("at", Time, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+
+def _measured() -> list[Column[Any]]:
+    """What was measured of a worker at one moment: counters since its start, what it holds, its limits then."""
+    return [
+        Column("at", Time, nullable=False),
+        Column("cpu_seconds", Double, nullable=False),
+        Column("memory", Big),
+        Column("read_bytes", Big),
+        Column("written_bytes", Big),
+        Column("received_bytes", Big),
+        Column("sent_bytes", Big),
+        Column("energy", Double),
+        Column("cpus_limit", Double),
+        Column("weight", Integer),
+        Column("memory_limit", Big),
+    ]
+
+
+def _of_worker() -> list[Column[Any]]:
+    return [
+        Column("job", Big, primary_key=True, autoincrement=False),
+        Column("attempt", Integer, primary_key=True, autoincrement=False),
+        Column("rank", Integer, primary_key=True, autoincrement=False),
+    ]
+
+
+# What each worker uses: the latest look here, earlier ones (thinned) in the points.
+usage = Table(
+    "usage",
+    metadata,
+    *_of_worker(),
+    Column("total", Big, nullable=False),  # looks that were ever taken
+    Column("stride", Big, nullable=False),  # one in so many is kept
+    Column("cpus", Double),  # cores in use between the last two looks
+    Column("memory_peak", Big),
+    *_measured(),
+    ForeignKeyConstraint(
+        ["job", "attempt", "rank"], ["workers.job", "workers.attempt", "workers.rank"], ondelete="CASCADE"
+    ),
+)
+
+usage_points = Table(
+    "usage_points",
+    metadata,
+    *_of_worker(),
+    Column("ordinal", Big, primary_key=True, autoincrement=False),  # how many looks came before it
+    *_measured(),
+    ForeignKeyConstraint(["job", "attempt", "rank"], ["usage.job", "usage.attempt", "usage.rank"], ondelete="CASCADE"),
     sqlite_with_rowid=False,
 )
 

@@ -35,8 +35,8 @@ class Track:
         self._sketch(ordinal, point.value)
 
     def _keep(self, ordinal: int, point: Point) -> None:
-        if ordinal // self.stride >= MOST_POINTS:
-            self.stride *= 2
+        if (stride := stride_at(ordinal, self.stride)) != self.stride:
+            self.stride = stride
             self.fresh = [(n, p) for n, p in self.fresh if n % self.stride == 0]
         if ordinal % self.stride == 0:
             self.fresh.append((ordinal, point))
@@ -47,6 +47,11 @@ class Track:
             self.spark = self.spark[::2]
         if ordinal % self.spark_stride == 0:
             self.spark.append(value)
+
+
+def stride_at(ordinal: int, stride: int) -> int:
+    """The stride from this point on."""
+    return stride * 2 if ordinal // stride >= MOST_POINTS else stride
 
 
 def reading_stride(count: int, stride: int, most: int) -> int:

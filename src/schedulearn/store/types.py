@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease
 from schedulearn.domain.node import Node
+from schedulearn.domain.usage import Usage
 
 JobSort = Literal["id", "priority", "submitted_at", "finished_at", "name", "user", "state"]
 Source = Literal["report", "pattern"]
@@ -52,6 +53,7 @@ class Cycle:
     requests_done: list[int] = field(default_factory=list)  # serials
     memory: dict[str, Any] | None = None  # None: as it was
     leases_changed: list[Lease] = field(default_factory=list)  # the last one of a worker counts
+    nodes_removed: list[NodeName] = field(default_factory=list)
 
 
 class Placement(NamedTuple):
@@ -117,6 +119,25 @@ class Series:
     min: float | None  # None: no number was ever seen
     max: float | None
     updated_at: float
+
+
+class UsageSample(NamedTuple):
+    """One look at one worker."""
+
+    worker: WorkerId
+    usage: Usage
+    cpus: float | None = None  # cores in use since the look before
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerUsage:
+    """What is known of what one worker uses. All exact, however much of the curve was thinned away."""
+
+    worker: WorkerId
+    latest: Usage
+    cpus: float | None  # cores in use between the last two looks
+    memory_peak: int | None  # the most memory at any look
+    points: tuple[Usage, ...] = ()  # thinned; the latest is the last
 
 
 @dataclass(frozen=True, slots=True)

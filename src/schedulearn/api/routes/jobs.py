@@ -7,10 +7,10 @@ from fastapi.responses import StreamingResponse
 
 from schedulearn.api.convert import attempt_out, explanation_out, job_out, series_out
 from schedulearn.api.deps import Gate, JobNumber, NameFilter, Person
-from schedulearn.api.fields import MAX_ID, Deadline, Duration, Priority, Strict, deadline_at
+from schedulearn.api.fields import MAX_ID, Cores, Deadline, Duration, Priority, Strict, deadline_at
 from schedulearn.api.schemas import AttemptPage, DryRun, ExplanationOut, JobOut, JobPage, MetricsOut
 from schedulearn.api.spec import JobIn, spec_out
-from schedulearn.domain.ids import JobId
+from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.states import FINISHED, JobState
 
 router = APIRouter(tags=["jobs"])
@@ -22,19 +22,25 @@ StateFilter = Literal[
 
 
 class JobChanges(Strict):
-    """Fields that are left out stay as they are; null takes a deadline or a time limit away."""
+    """Fields that are left out stay as they are; null takes a deadline or a limit away."""
 
     priority: Priority = 50
     deadline: Deadline | None = None
     time_limit: Duration | None = None
+    cpus_limit: Cores | None = None
 
     def to_fields(self, now: float) -> dict[str, float | int | None]:
         values = {
             "priority": self.priority,
             "deadline": deadline_at(self.deadline, now),
             "time_limit": self.time_limit,
+            "cpus_limit": self.cpus_limit,
         }
         return {name: value for name, value in values.items() if name in self.model_fields_set}
+
+
+class MigrateTo(Strict):
+    node: NameFilter
 
 
 @router.post("/jobs", status_code=201, response_model=JobOut, responses={200: {"model": DryRun}})
@@ -87,7 +93,9 @@ def show(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
 
 @router.patch("/jobs/{job}")
 def update(job: JobNumber, changes: JobChanges, caller: Person, gateway: Gate) -> JobOut:
-    """Change the priority, the deadline or the time limit of a job that is not finished."""
+    """Change the priority, the deadline or the limits of a job that is not finished.
+
+    `cpus_limit` holds at once, for each of its workers, and in later attempts."""
     now = gateway.now()
     return job_out(gateway.update(caller, JobId(job), changes.to_fields(now)), caller, now)
 
@@ -113,6 +121,12 @@ def pause(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
 @router.post("/jobs/{job}/resume", status_code=202)
 def resume(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
     return job_out(gateway.resume(caller, JobId(job)), caller, gateway.now())
+
+
+@router.post("/jobs/{job}/migrate", status_code=202)
+def migrate(job: JobNumber, target: MigrateTo, caller: Person, gateway: Gate) -> JobOut:
+    """Move a running job to another node: it saves, stops, and goes on there."""
+    return job_out(gateway.migrate(caller, JobId(job), NodeName(target.node)), caller, gateway.now())
 
 
 @router.get("/jobs/{job}/explain")

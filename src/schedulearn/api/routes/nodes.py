@@ -1,26 +1,62 @@
-"""Nodes: what there is, what is free, and taking one out of service."""
+"""Nodes: what there is, what is free; adding servers, taking one out of service for a while or for good."""
+
+from typing import Annotated
 
 from fastapi import APIRouter
+from pydantic import AfterValidator, Field
 
 from schedulearn.api.convert import node_out
 from schedulearn.api.deps import Gate, Name, Person
-from schedulearn.api.fields import Strict
-from schedulearn.api.schemas import NodeOut, NodePage
+from schedulearn.api.fields import Strict, one_line
+from schedulearn.api.schemas import NewNodeOut, NodeOut, NodePage
 from schedulearn.domain.ids import NodeName
+from schedulearn.service.servers import NewNode
 
 router = APIRouter(tags=["nodes"])
+Line = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(one_line)]
+
+
+class NodeIn(Strict):
+    address: Line = Field(description="unix://PATH, tcp://HOST:PORT (with TLS) or ssh://USER@HOST")
+    name: Line | None = Field(None, description="left out: after its host")
+    image: Line | None = Field(None, description="for jobs that name none")
+    gpu_type: Line | None = Field(None, description="what its GPUs are called: engines do not tell")
+    labels: dict[str, str] = Field(default_factory=dict)
 
 
 class NodeChanges(Strict):
-    drain: bool
+    """What is left out stays as it is."""
+
+    drain: bool | None = None
+    labels: dict[str, str | None] | None = Field(None, description="null takes a label away; all others stay")
 
 
 @router.get("/nodes")
 def nodes(gateway: Gate) -> NodePage:
-    return NodePage(nodes=[node_out(view) for view in gateway.nodes()])
+    return NodePage(nodes=[node_out(view) for view in gateway.servers.views()])
+
+
+@router.post("/nodes", status_code=201)
+def add(node: NodeIn, caller: Person, gateway: Gate) -> NewNodeOut:
+    """Look at the engine there, and add it if it can be used. Takes as long as the server takes to answer."""
+    new = NewNode(node.address, node.name, node.image or "", node.gpu_type, node.labels)
+    view, notes = gateway.servers.add(caller, new)
+    return NewNodeOut(**node_out(view).model_dump(), notes=notes)
 
 
 @router.patch("/nodes/{name}", status_code=202)
 def change(name: Name, changes: NodeChanges, caller: Person, gateway: Gate) -> NodeOut:
-    """Drain it: what runs there ends in peace, nothing new is started. Or let it take jobs again."""
-    return node_out(gateway.drain(caller, NodeName(name), changes.drain))
+    """Drain it: what runs there ends in peace, nothing new is started. Or let it take jobs again; or label it."""
+    caller.must_be_admin()
+    view = gateway.servers.view(NodeName(name))
+    if changes.labels is not None:
+        view = gateway.servers.label(caller, NodeName(name), changes.labels)
+    if changes.drain is not None:
+        view = gateway.servers.drain(caller, NodeName(name), changes.drain)
+    return node_out(view)
+
+
+@router.delete("/nodes/{name}", status_code=202)
+def remove(name: Name, caller: Person, gateway: Gate, force: bool = False) -> NodeOut:
+    """Forget it. Refused while jobs run there, unless with `force`: then they are stopped and queued again."""
+    return node_out(gateway.servers.remove(caller, NodeName(name), force))

@@ -42,7 +42,7 @@ def _options(
     share: Annotated[
         Text, typer.Option(metavar="NAME", help="CPU on one shared machine; fair is all there is.")
     ] = None,
-    migrate: Annotated[Text, typer.Option(metavar="NAME", help="Who should move; none is all there is.")] = None,
+    migrate: Annotated[Text, typer.Option(metavar="NAME", help="Who should move: none, consolidate.")] = None,
     param: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A parameter. Repeatable.")] = None,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Policies know true durations; otherwise they estimate them.")

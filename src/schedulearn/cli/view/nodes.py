@@ -1,9 +1,10 @@
 """What the nodes have, what of it is in use, and what the storage takes."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from schedulearn.cli.view.table import Cell, Column, Row
-from schedulearn.cli.view.words import STATE_STYLE, Json, bar, size
+from schedulearn.cli.view.words import STATE_STYLE, Json, ago, bar, size
 
 COLUMNS = (
     Column("NODE", flex=True),
@@ -13,6 +14,14 @@ COLUMNS = (
     Column("GPUS IN USE"),
     Column("RUNS", need=90),
     Column("JOBS", flex=True),
+)
+SERVER_COLUMNS = (
+    Column("NODE", flex=True),
+    Column("ADDRESS", flex=True),
+    Column("VERSION", need=90),
+    Column("DEFAULT IMAGE", flex=True),
+    Column("LABELS", flex=True),
+    Column("PROBLEM", flex=True),
 )
 DEVICE_COLUMNS = (
     Column("DEVICE", flex=True),
@@ -54,6 +63,27 @@ def rows(nodes: Sequence[Json], bars: int = 0) -> list[Row]:
         )
         for node in nodes
     ]
+
+
+def server_rows(nodes: Sequence[Json], now: datetime) -> list[Row]:
+    """One row for each node that has more to tell: an engine, labels, or a problem."""
+    return [
+        (
+            Cell(node["name"], "bold"),
+            node.get("address") or "",
+            node.get("version") or "",
+            node.get("default_image") or "",
+            ", ".join(f"{key}={value}" for key, value in (node.get("labels") or {}).items()),
+            Cell(_problem(node, now), "red"),
+        )
+        for node in nodes
+        if node.get("address") or node.get("labels") or node.get("problem")
+    ]
+
+
+def _problem(node: Json, now: datetime) -> str:
+    since = f"lost {ago(node['lost_at'], now)}: " if node.get("lost_at") else ""
+    return f"{since}{node['problem']}" if node.get("problem") else ""
 
 
 def device_rows(nodes: Sequence[Json]) -> list[Row]:

@@ -65,6 +65,7 @@ def facts(job: Json, now: datetime) -> list[tuple[str, str]]:
         ("waited", duration(job.get("wait_seconds"))),
         ("ran", duration(job.get("run_seconds")) if job.get("started_at") else ""),
         ("interrupted", _interruptions(job)),
+        ("moves to", clean(", ".join(job.get("moving_to") or ()))),
         ("ended", clean((job.get("exit") or {}).get("text") or "")),
     ]
 
@@ -90,7 +91,10 @@ def _moment(text: str | None, now: datetime) -> str:
 
 def _interruptions(job: Json) -> str:
     kinds = {"restarts": "restarted", "preemptions": "pre-empted", "migrations": "moved", "resizes": "resized"}
-    return ", ".join(f"{word} {job[key]}×" for key, word in kinds.items() if job.get(key))
+    counts = [f"{word} {job[key]}×" for key, word in kinds.items() if job.get(key)]
+    if job.get("migration_seconds"):
+        counts.append(f"{duration(job['migration_seconds'])} lost by moving")
+    return ", ".join(counts)
 
 
 def needs(spec: Json) -> str:

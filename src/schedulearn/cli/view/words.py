@@ -12,7 +12,7 @@ STATES = ("queued", "starting", "running", "paused", "stopping", *FINISHED)
 STATE_STYLE = {
     "queued": "yellow", "starting": "cyan", "running": "green", "paused": "magenta", "stopping": "yellow",
     "succeeded": "green", "failed": "red", "cancelled": "dim",
-    "up": "green", "draining": "yellow", "lost": "red",
+    "up": "green", "draining": "yellow", "lost": "red", "removing": "yellow",
 }  # fmt: skip
 _BLOCKS = "▁▂▃▄▅▆▇█"
 

@@ -2,35 +2,37 @@
 
 import hashlib
 import logging
-import os
-import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.events import Event, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.domain.events import Event, LimitsSet, WorkerExited, WorkerPaused, WorkerStarted
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.ports import Clock, EventSink, Launch
 from schedulearn.domain.resources import CPUS
+from schedulearn.domain.usage import Limits, Usage
+from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder
+from schedulearn.executors.common.lanes import Lanes
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, write_json
 from schedulearn.executors.process import cgroups as permitted
 from schedulearn.executors.process import leftovers
 from schedulearn.executors.process.claim import Claim, is_held, read_claim, void
 from schedulearn.executors.process.cores import Cores
 from schedulearn.executors.process.discovery import gpu_devices
 from schedulearn.executors.process.endings import end_of
-from schedulearn.executors.process.lanes import Lanes
-from schedulearn.executors.process.paths import JobPaths, WorkerPaths, locked, write_json
-from schedulearn.executors.process.prepare import Limits, make_worker_folder, prepare
+from schedulearn.executors.process.limits import change_limits
+from schedulearn.executors.process.prepare import Limits as Confines
+from schedulearn.executors.process.prepare import prepare
 from schedulearn.executors.process.procfs import descendants, stands_still
 from schedulearn.executors.process.spawn import PATIENCE, signal_shim, spawn
+from schedulearn.executors.process.usage import UsageReader
 from schedulearn.executors.process.watcher import Watched, Watcher
 
 log = logging.getLogger(__name__)
@@ -63,6 +65,7 @@ class ProcessExecutor:
         self._ended: set[WorkerId] = set()  # whose end was reported
         self._pausing: set[WorkerId] = set()  # told to stand still, and not known to do so yet
         self._lock = threading.Lock()  # guards the three above
+        self._usage = UsageReader()
         self._lanes = Lanes(THREADS)
         self._watcher = Watcher(self._on_end, use_pidfd=use_pidfd)
 
@@ -91,11 +94,16 @@ class ProcessExecutor:
     def resume(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
         self._submit(worker, self._resume, worker)
 
+    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:  # noqa: ARG002
+        self._submit(worker, self._set_limits, worker, limits)
+
+    def usage(self, worker: WorkerId, node: NodeName) -> Usage | None:  # noqa: ARG002
+        with self._lock:
+            claim = self._watched.get(worker)
+        return self._usage.read(worker, self._paths(worker), claim, self._clock.now()) if claim else None
+
     def has_checkpoint(self, job: JobId) -> bool:
-        try:
-            return any(JobPaths.of(self._root, job).checkpoint.iterdir())
-        except OSError:
-            return False
+        return has_files(JobPaths.of(self._root, job).checkpoint)
 
     def forget(self, job: JobId) -> None:
         self._lanes.submit(job, partial(self._forget, job))
@@ -122,11 +130,11 @@ class ProcessExecutor:
         else:
             self._follow(launch.worker)
 
-    def _limits(self, launch: Launch) -> Limits:
+    def _limits(self, launch: Launch) -> Confines:
         cpus, memory = launch.cpu_limit, launch.spec.resources.memory
         plans = self._cgroups.plan(f"{self._instance}-{launch.worker}", cpus, memory)
         cores = [] if cpus is None else self._cores.take(launch.worker, cpus)
-        return Limits(plans, cores, self._log_cap, self._node.capacity[CPUS])
+        return Confines(plans, cores, self._log_cap, self._node.capacity[CPUS])
 
     def _follow(self, worker: WorkerId) -> None:
         """Report what has become of a worker, and watch it if it still runs."""
@@ -173,6 +181,7 @@ class ProcessExecutor:
 
     def _note_end(self, worker: WorkerId) -> None:
         self._cores.release(worker)
+        self._usage.forget(worker)
         with self._lock:
             self._watched.pop(worker, None)
             self._pausing.discard(worker)
@@ -226,16 +235,24 @@ class ProcessExecutor:
         claim = read_claim(paths.claim)
         return claim if claim and claim.pid and is_held(paths.claim) else None
 
+    def _set_limits(self, worker: WorkerId, limits: Limits) -> None:
+        paths = self._paths(worker)
+        if worker not in self._watched:
+            return
+        groups = self._usage.place(worker, paths).groups
+        try:
+            now, problem = change_limits(paths, groups, limits, self._node.capacity[CPUS]), ""
+        except (OSError, ExecutorError) as error:
+            now, problem = limits, str(error)
+        if now:
+            self._emit(LimitsSet(self._clock.now(), worker, now, problem))
+
     def _forget(self, job: JobId) -> None:
-        folder = JobPaths.of(self._root, job).folder
-        if any(read_claim(claim) and is_held(claim) for claim in folder.glob("attempts/*/*/claim")):
+        job_paths = JobPaths.of(self._root, job)
+        if any(read_claim(claim) and is_held(claim) for claim in job_paths.folder.glob("attempts/*/*/claim")):
             log.warning("job %s still runs: its folder is kept", job)
             return
-        gone = folder.with_name(f"{folder.name}.gone")
-        _remove_tree(gone)
-        with suppress(FileNotFoundError):
-            folder.rename(gone)  # at once, so that nobody sees half a job
-        _remove_tree(gone)
+        forget_job(job_paths)
         with self._lock:
             self._ended = {worker for worker in self._ended if worker.job != job}
 
@@ -262,17 +279,3 @@ def _settled(paths: WorkerPaths) -> Claim | None:
         elif claim.started_at is not None or time.monotonic() > deadline:
             return claim
         time.sleep(0.01)
-
-
-def _remove_tree(folder: Path) -> None:
-    """Also where the job took away its own right to write."""
-    try:
-        shutil.rmtree(folder)
-    except FileNotFoundError:
-        pass
-    except PermissionError:
-        for place, folders, _ in os.walk(folder):  # from the top: each is opened before the walk enters it
-            for path in (Path(place) / name for name in folders):
-                if not path.is_symlink():
-                    path.chmod(0o700)
-        shutil.rmtree(folder)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.domain.ids import WorkerId
+from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.executors.process.claim import Claim
 from schedulearn.executors.process.groups import remove_group
-from schedulearn.executors.process.paths import WorkerPaths
 from schedulearn.executors.process.procfs import all_pids, boot_id, send, stat_fields
 
 PATIENCE = 5.0  # seconds until a process that does not die is left alone

@@ -22,8 +22,8 @@ from contextlib import suppress
 if __name__ == "__main__":  # -I leaves out the script's folder, -S the installed packages
     sys.path.append(__file__.rsplit("/", 4)[0])
 
+from schedulearn.executors.common.logwriter import LogWriter
 from schedulearn.executors.process.groups import Groups
-from schedulearn.executors.process.logwriter import LogWriter
 from schedulearn.executors.process.procfs import (
     boot_id,
     descendants,
@@ -347,7 +347,7 @@ class Supervisor:
             "exit_code": code if code >= 0 and not problem else None,
             "signal": -code if code < 0 and not problem else None,
             "oom": self.oom,
-            "memory_limit": self.launch["memory"],
+            "memory_limit": self._memory_limit(),
             "boot_id": self.claim["boot_id"],
             "at": time.time(),
             "detail": problem,
@@ -358,6 +358,14 @@ class Supervisor:
         deadline = time.monotonic() + EXIT_TIME
         while not self._try_exit(data) and time.monotonic() < deadline:
             time.sleep(0.5)
+
+    def _memory_limit(self) -> int | None:
+        """The present one: it may have changed since the start."""
+        with suppress(OSError, ValueError, KeyError):
+            limit: int | None = json.loads(read_text(f"{self.folder}/control.json"))["memory"]
+            return limit
+        given: int | None = self.launch["memory"]
+        return given
 
     def _try_exit(self, data: bytes) -> bool:
         temporary = f"{self.folder}/exit.tmp"

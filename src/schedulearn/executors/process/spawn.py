@@ -7,9 +7,9 @@ import sys
 from contextlib import suppress
 
 from schedulearn.domain.errors import ExecutorError
+from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.executors.process import shim
 from schedulearn.executors.process.claim import Claim
-from schedulearn.executors.process.paths import WorkerPaths
 from schedulearn.executors.process.procfs import start_time
 
 PATIENCE = 30.0  # seconds in which the command should run, on the busiest of machines

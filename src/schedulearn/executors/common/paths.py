@@ -36,8 +36,13 @@ class JobPaths:
 
     @property
     def lock(self) -> Path:
-        """Held while the run folder is filled."""
+        """Held while the run or the checkpoint folder is filled or replaced."""
         return self.folder / "prepare.lock"
+
+    @property
+    def fence(self) -> Path:
+        """The number of the newest attempt that began: no older one may change the job's folders."""
+        return self.folder / "fence.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,18 @@ class WorkerPaths:
 
     @property
     def launch(self) -> Path:
-        """What the shim is told: command, environment, limits."""
+        """What the shim is told: command, environment, limits; of a container, what must be known at its end."""
         return self.folder / "launch.json"
+
+    @property
+    def started(self) -> Path:
+        """When its container was started, by the service's own clock."""
+        return self.folder / "started.json"
+
+    @property
+    def anchors(self) -> Path:
+        """Which moments of a container's output lie where in `log`."""
+        return self.folder / "anchors"
 
     @property
     def claim(self) -> Path:

@@ -22,7 +22,7 @@ def fill_run_folder(run: Path, snapshot: Path | None, owner: Owner) -> None:
         if snapshot is not None:
             _unpack(snapshot, temporary)
         if owner:
-            _give(temporary, owner)
+            give(temporary, owner)
         temporary.rename(run)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -82,7 +82,8 @@ def _check_target(link: PurePosixPath, target: str) -> None:
             raise ExecutorError(f"the snapshot is refused: the link {short(str(link))} leads outside of it")
 
 
-def _give(folder: Path, owner: tuple[int, int]) -> None:
+def give(folder: Path, owner: tuple[int, int]) -> None:
+    """Make everything in it the owner's."""
     os.chown(folder, *owner)
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):

@@ -1,6 +1,8 @@
 """Keep a worker's output under a cap. Part of the shim: standard library only, few imports."""
-# ruff: noqa: PTH108
+# ruff: noqa: PTH108, PTH208
 # (part of the shim: importing pathlib would double its time to start)
+
+from __future__ import annotations
 
 import os
 from contextlib import suppress
@@ -17,6 +19,22 @@ class LogWriter:
         self.filled = 0  # bytes in the newest segment
         self.lost = 0  # bytes dropped since the last that could be written
 
+    @classmethod
+    def resumed(cls, folder: str, cap: int) -> LogWriter:
+        """Goes on where an earlier writer of this folder was killed."""
+        writer = cls(folder, cap)
+        names = os.listdir(folder)
+        writer.segments = sorted(int(name[:-4]) for name in names if name.endswith(".log") and name[:-4].isdigit())
+        if writer.segments:
+            writer.fd = os.open(writer._path(writer.segments[-1]), os.O_WRONLY | os.O_APPEND)
+            writer.filled = os.fstat(writer.fd).st_size
+        return writer
+
+    @property
+    def end(self) -> int:
+        """How much was written in all."""
+        return self.segments[-1] + self.filled if self.segments else 0
+
     def write(self, data: bytes) -> None:
         if self.lost:
             note = f"\n[schedulearn: {self.lost} bytes of output lost: disk full]\n".encode()
@@ -26,7 +44,7 @@ class LogWriter:
             self.lost = 0
         view = memoryview(data)
         while view:
-            written = self._put(view)
+            written = self.put(view)
             if not written:
                 self.lost += len(view)
                 return
@@ -38,7 +56,7 @@ class LogWriter:
             os.close(self.fd)
             self.fd = -1
 
-    def _put(self, view: memoryview) -> int:
+    def put(self, view: memoryview) -> int:
         """Write some of it; 0: the disk takes nothing now."""
         try:
             if self.fd < 0 or self.filled >= self.segment_size:
@@ -64,7 +82,7 @@ class LogWriter:
         return True
 
     def _next_segment(self) -> None:
-        offset = self.segments[-1] + self.filled if self.segments else 0
+        offset = self.end
         while len(self.segments) >= 8:
             with suppress(FileNotFoundError):
                 os.unlink(self._path(self.segments[0]))

@@ -1,0 +1,26 @@
+"""What the workers of a job use."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from schedulearn.api.deps import Gate, JobNumber
+from schedulearn.api.usage import UsageOut, worker_usage_out
+from schedulearn.domain.ids import JobId
+
+router = APIRouter(tags=["jobs"])
+
+
+@router.get("/jobs/{job}/usage")
+def usage(
+    job: JobNumber,
+    gateway: Gate,
+    attempt: Annotated[int | None, Query(ge=1, le=2**31)] = None,
+    since: Annotated[datetime | None, Query(description="an ISO 8601 time; earlier points are left out")] = None,
+    max_points: Annotated[int, Query(ge=1, le=2000)] = 500,
+) -> UsageOut:
+    """CPU, memory, disk and network traffic, energy and limits over time; of the newest attempt unless one is named."""
+    start = None if since is None else (since if since.tzinfo else since.replace(tzinfo=UTC)).timestamp()
+    found, workers = gateway.usage(JobId(job), attempt, start, max_points)
+    return UsageOut(attempt=str(found), workers=[worker_usage_out(worker) for worker in workers])

@@ -1,0 +1,56 @@
+"""The record that every worker leaves of its end, and the Outcome that the core understands."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.executors.common.paths import WorkerPaths, write_json
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a worker ended and when; `at` is None when nobody looked at a clock."""
+
+    outcome: Outcome
+    at: float | None = None
+
+
+def read_end(paths: WorkerPaths) -> End | None:
+    """None: there is no record."""
+    try:
+        record = json.loads(paths.exit.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    if not isinstance(record, dict) or "at" not in record:
+        return None
+    return End(_outcome(record), float(record["at"]))
+
+
+def write_end(paths: WorkerPaths, end: End) -> None:
+    """For executors without a shim, which writes its record itself."""
+    outcome = end.outcome
+    record = {
+        "exit_code": outcome.exit_code,
+        "signal": outcome.signal,
+        "oom": outcome.ending is Ending.OUT_OF_MEMORY,
+        "memory_limit": outcome.memory_limit,
+        "at": end.at,
+        "detail": outcome.detail,
+        "not_started": outcome.ending is Ending.NOT_STARTED,
+        "lost": outcome.ending is Ending.LOST,
+    }
+    write_json(paths.exit, record)
+
+
+def _outcome(record: dict[str, Any]) -> Outcome:
+    if record["not_started"]:
+        return Outcome(Ending.NOT_STARTED, detail=record["detail"])
+    if record.get("lost"):
+        return Outcome(Ending.LOST, detail=record["detail"])
+    if record["oom"]:
+        limit, number = record["memory_limit"], record["signal"]
+        return Outcome(Ending.OUT_OF_MEMORY, record["exit_code"], number, limit, record["detail"])
+    if record["signal"] is not None:
+        return Outcome(Ending.SIGNALLED, signal=record["signal"], detail=record["detail"])
+    return Outcome(Ending.EXITED, exit_code=record["exit_code"], detail=record["detail"])

@@ -1,0 +1,133 @@
+"""A job's own folders on the service's side: which attempt may change them, how they are replaced, how they go."""
+
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.ids import WorkerId
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, write_json
+from schedulearn.executors.common.snapshot import Owner, fill_run_folder
+
+log = logging.getLogger(__name__)
+
+
+class StaleAttempt(ExecutorError):
+    """A newer attempt of the job has begun: this one may change nothing any more."""
+
+
+def make_worker_folder(paths: WorkerPaths) -> None:
+    """Down to the worker's own folder. A job with its own user must be able to pass, but not to look around."""
+    job = paths.job
+    for folder in (job.folder.parent, job.folder, job.attempts, paths.folder.parent, paths.folder):
+        make_folder(folder, 0o711)
+
+
+def make_folder(path: Path, mode: int, owner: Owner = None) -> None:
+    path.mkdir(exist_ok=True, parents=True)
+    path.chmod(mode)  # mkdir's own mode is cut down by the umask
+    if owner:
+        os.chown(path, *owner)
+
+
+def prepare_job_folders(worker: WorkerId, job: JobPaths, snapshot: Path | None, owner: Owner) -> None:
+    """The run and the checkpoint folder of an attempt that begins. From now on older attempts change nothing."""
+    with locked(job.lock):
+        _advance_fence(worker, job)
+        for folder in (job.run, job.checkpoint):
+            settle(folder)
+            for half in job.folder.glob(f"{folder.name}.tmp-*"):  # of a service that was killed
+                remove_tree(half)
+        if not job.run.exists():
+            fill_run_folder(job.run, snapshot, owner)
+        if not job.checkpoint.exists():
+            make_folder(job.checkpoint, 0o700, owner)
+
+
+def newest_attempt(job: JobPaths) -> int:
+    """The number of the newest attempt that began; 0 if none did."""
+    try:
+        return int(json.loads(job.fence.read_bytes())["attempt"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def is_stale(worker: WorkerId, job: JobPaths) -> bool:
+    return worker.attempt < newest_attempt(job)
+
+
+def commit(worker: WorkerId, job: JobPaths, folder: Path, fill: Callable[[Path], object]) -> None:
+    """Replace one of a job's folders as a whole; StaleAttempt, and nothing changes, if a newer attempt has begun.
+
+    `fill` puts the content into a new folder beside it. A crash at any point leaves the old content or the new.
+    """
+    temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=folder.parent))
+    try:
+        fill(temporary)
+        with locked(job.lock):
+            if is_stale(worker, job):
+                raise StaleAttempt(f"attempt {worker.of} is not the newest one any more")
+            settle(folder)
+            temporary.rename(_complete(folder))
+            settle(folder)
+    finally:
+        remove_tree(temporary)
+
+
+def settle(folder: Path) -> None:
+    """Finish a replacement that a crash interrupted. The caller holds the job's lock."""
+    fresh, old = _complete(folder), folder.with_name(f"{folder.name}.old")
+    if fresh.exists():
+        remove_tree(old)
+        with suppress(FileNotFoundError):
+            folder.rename(old)
+        fresh.rename(folder)
+    remove_tree(old)
+
+
+def _complete(folder: Path) -> Path:
+    """Where new content waits that is whole."""
+    return folder.with_name(f"{folder.name}.next")
+
+
+def _advance_fence(worker: WorkerId, job: JobPaths) -> None:
+    newest = newest_attempt(job)
+    if worker.attempt < newest:
+        raise StaleAttempt(f"attempt {worker.of} cannot begin: attempt {newest} has begun already")
+    if worker.attempt > newest:
+        write_json(job.fence, {"attempt": worker.attempt})
+
+
+def has_files(folder: Path) -> bool:
+    try:
+        return any(folder.iterdir())
+    except OSError:
+        return False
+
+
+def forget_job(job: JobPaths) -> None:
+    """Remove all that is kept of a job; at once, so that nobody sees half of one."""
+    gone = job.folder.with_name(f"{job.folder.name}.gone")
+    remove_tree(gone)
+    with suppress(FileNotFoundError):
+        job.folder.rename(gone)
+    remove_tree(gone)
+
+
+def remove_tree(folder: Path) -> None:
+    """Also where the job took away its own right to write."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        pass
+    except PermissionError:
+        for place, folders, _ in os.walk(folder):  # from the top: each is opened before the walk enters it
+            for path in (Path(place) / name for name in folders):
+                if not path.is_symlink():
+                    path.chmod(0o700)
+        shutil.rmtree(folder)

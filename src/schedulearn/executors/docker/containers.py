@@ -1,0 +1,216 @@
+"""The containers of one service on one engine: found by name and label, and told what to do."""
+
+import json
+import signal
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.ids import WorkerId
+from schedulearn.executors.common.archive import CHUNK
+from schedulearn.executors.docker.calls import Calls, Refused
+from schedulearn.executors.docker.frames import Frames
+from schedulearn.executors.docker.names import INSTANCE, container_name
+
+CREATED, PAUSED = "created", "paused"
+_ALIVE = {"running", "paused", "restarting"}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A container as its engine describes it."""
+
+    id: str
+    status: str  # created, running, paused, restarting, removing, exited, dead
+    labels: Mapping[str, str]
+    exit_code: int = 0
+    out_of_memory: bool = False
+    error: str = ""  # why it could not be started
+    seconds: float = 0.0  # how long it ran, by its own machine's clock
+    finished: float = 0.0  # when it ended, by that clock
+
+    @property
+    def alive(self) -> bool:
+        return self.status in _ALIVE
+
+
+class Containers:
+    """Each method is one call, or fails as `Calls` does. What is there or gone already is no error."""
+
+    def __init__(self, calls: Calls, instance: str) -> None:
+        self.calls, self.instance = calls, instance
+
+    def name(self, worker: WorkerId) -> str:
+        return container_name(self.instance, worker)
+
+    def find(self, name: str) -> State | None:
+        try:
+            with self.calls.api() as api:
+                return _state(api.inspect_container(name))
+        except Refused as refusal:
+            if refusal.not_found:
+                return None
+            raise
+
+    def ours(self) -> list[State]:
+        """All of this service, whatever their state; without the details of their ends."""
+        with self.calls.api() as api:
+            listed = api.containers(all=True, filters={"label": f"{INSTANCE}={self.instance}"})
+        return [State(entry["Id"], entry["State"], entry["Labels"] or {}) for entry in listed]
+
+    def create(self, options: Mapping[str, Any]) -> str:
+        """The id of a new container that does not run yet."""
+        with self.calls.api() as api:
+            host = api.create_host_config(**options["host_config"])
+            return str(api.create_container(**{**options, "host_config": host})["Id"])
+
+    def start(self, container: str) -> None:
+        with self.calls.api() as api:
+            api.start(container)
+
+    def kill(self, container: str, number: signal.Signals) -> None:
+        """A paused one goes on first: the engine refuses to signal it."""
+        for _ in range(2):
+            try:
+                with self.calls.api() as api:
+                    api.kill(container, signal=int(number))
+                return
+            except Refused as refusal:
+                if not (refusal.conflict or refusal.not_found):
+                    raise
+            self.resume(container)
+
+    def pause(self, container: str) -> None:
+        self._unless_so_already("pause", container)
+
+    def resume(self, container: str) -> None:
+        self._unless_so_already("unpause", container)
+
+    def remove(self, container: str) -> None:
+        """With all that is in it; if it runs, it is killed."""
+        try:
+            with self.calls.api() as api:
+                api.remove_container(container, force=True, v=True)
+        except Refused as refusal:
+            if not (refusal.conflict or refusal.not_found):  # conflict: somebody else is removing it
+                raise
+
+    def put(self, container: str, chunks: Iterable[bytes]) -> None:
+        """Unpack an archive at the container's root."""
+        kept = _Kept(chunks)
+        try:
+            with self.calls.api() as api:
+                api.put_archive(container, "/", iter(kept))
+        except ExecutorError:
+            if kept.error:  # not the engine's fault: our own files could not be read
+                raise ExecutorError(f"the job's files cannot be read: {kept.error}") from kept.error
+            raise
+
+    def get(self, container: str, path: str) -> Iterator[bytes]:
+        """An archive of a folder or file, also of a container that has ended. Refused (404) if it is not there."""
+        with self.calls.api() as api:
+            chunks, _ = api.get_archive(container, path, chunk_size=CHUNK)
+        return self.calls.stream(chunks)
+
+    def look_at(self, container: str, path: str) -> Mapping[str, Any] | None:
+        """Name, size, mode, … of a file in a container; None if it is not there."""
+        with self.calls.api() as api:
+            url = f"{api.base_url}/v{api.api_version}/containers/{container}/archive"
+            answer = api.head(url, params={"path": path}, timeout=api.timeout)
+        told = answer.headers.get("X-Docker-Container-Path-Stat")
+        found: Mapping[str, Any] | None = json.loads(b64decode(told)) if told else None
+        return found
+
+    def output(self, container: str, last: int | None, follow: bool = False) -> Frames:
+        """The last pieces of output, or all that the engine still has; with `follow` also those to come."""
+        about = {
+            "stdout": 1,
+            "stderr": 1,
+            "timestamps": 1,
+            "follow": int(follow),
+            "tail": "all" if last is None else last,
+        }
+        return Frames(self._get(f"containers/{container}/logs", about))
+
+    def commit(self, container: str, repository: str, tag: str, changes: list[str]) -> None:
+        """Keep what is in a container as an image."""
+        with self.calls.api() as api:
+            api.commit(container, repository, tag, changes=changes)
+
+    def saw_end(self, state: State) -> bool:
+        """Whether the engine itself watched it end: it remembers the latest events since it was started."""
+        about = {"since": int(state.finished) - 1, "until": int(state.finished) + 2}
+        with self.calls.api() as api:
+            events = api.events(**about, filters={"container": state.id, "event": "die"}, decode=True)
+        return any(True for _ in self.calls.stream(events))
+
+    def keeps_running(self) -> bool:
+        """Whether containers live on while their engine is stopped."""
+        with self.calls.api() as api:
+            return bool(api.info().get("LiveRestoreEnabled"))
+
+    def now(self) -> float:
+        """By the clock of the engine's machine, to the second."""
+        with self.calls.api() as api:
+            answer = api.head(f"{api.base_url}/_ping", timeout=api.timeout)
+        return parsedate_to_datetime(answer.headers["Date"]).timestamp()
+
+    def _get(self, path: str, about: Mapping[str, Any]) -> Any:
+        """An answer whose content is still to come. The SDK would ask more than once, and cannot be interrupted."""
+        with self.calls.api() as api:
+            url = f"{api.base_url}/v{api.api_version}/{path}"
+            answer = api.get(url, params=about, stream=True, timeout=api.timeout)
+            if answer.status_code >= 400:
+                with answer:
+                    raise Refused(answer.status_code, str(answer.json().get("message") or answer.reason))
+            return answer
+
+    def _unless_so_already(self, call: str, container: str) -> None:
+        try:
+            with self.calls.api() as api:
+                getattr(api, call)(container)
+        except Refused as refusal:
+            # The engine says 500 to a container that is not running.
+            if not (
+                refusal.conflict or refusal.not_found or "not running" in str(refusal) or "not paused" in str(refusal)
+            ):
+                raise
+
+
+class _Kept:
+    """Passes chunks on and remembers what went wrong in making them: the library would blame the network."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+        self.error: Exception | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from self._chunks
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def _state(told: Mapping[str, Any]) -> State:
+    state = told["State"]
+    return State(
+        id=told["Id"],
+        status=state["Status"],
+        labels=told["Config"]["Labels"] or {},
+        exit_code=state["ExitCode"],
+        out_of_memory=state["OOMKilled"],
+        error=state["Error"],
+        seconds=max(0.0, seconds_of(state["FinishedAt"]) - seconds_of(state["StartedAt"])),
+        finished=seconds_of(state["FinishedAt"]),
+    )
+
+
+def seconds_of(time: str) -> float:
+    """From the engine's way to write a time, with up to nine digits behind the point, to seconds since the epoch."""
+    whole, _, fraction = time.removesuffix("Z").partition(".")
+    return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")

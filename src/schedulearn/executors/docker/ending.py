@@ -1,0 +1,191 @@
+"""The end of a container: its files fetched, its end written down, then it is removed."""
+
+import errno
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.ids import WorkerId
+from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.domain.ports import Clock
+from schedulearn.executors.common.archive import read_file, unpack
+from schedulearn.executors.common.endings import End, read_end, write_end
+from schedulearn.executors.common.folders import StaleAttempt, commit, is_stale
+from schedulearn.executors.common.paths import WorkerPaths, write_file
+from schedulearn.executors.common.snapshot import Owner
+from schedulearn.executors.docker.calls import Refused, Unreachable
+from schedulearn.executors.docker.containers import Containers, State
+from schedulearn.executors.docker.options import PLACES
+from schedulearn.executors.docker.rules import CHECKPOINT, WORK
+
+_SIGNAL = 128  # what a shell and an init add to the signal that killed their program
+_LAST_SIGNAL = 64
+_NOBODY_SAW = 255  # what the engine says of a container that was gone when the engine began
+_LARGEST_SPOOL = 64 << 20  # bytes
+
+
+def owner_here(ids: tuple[int, int]) -> Owner:
+    """Who owns a job's files on the service's side: only root can give them away."""
+    return ids if os.geteuid() == 0 else None
+
+
+def outcome_of(state: State, memory: int | None) -> Outcome:
+    """As for a process. An init that saw its program killed ends with 128 and the signal."""
+    code = state.exit_code
+    number = code - _SIGNAL if _SIGNAL < code <= _SIGNAL + _LAST_SIGNAL else None
+    if state.out_of_memory and code != 0:
+        return Outcome(Ending.OUT_OF_MEMORY, None if number else code, number, memory)
+    if number:
+        return Outcome(Ending.SIGNALLED, signal=number)
+    return Outcome(Ending.EXITED, exit_code=code)
+
+
+class Fetcher:
+    """Brings a worker's files back to the service, as long as its attempt is the newest."""
+
+    def __init__(self, containers: Containers, with_checkpoint: bool) -> None:
+        """Without `with_checkpoint` checkpoints lie on storage that all servers share."""
+        self._containers, self._with_checkpoint = containers, with_checkpoint
+
+    def fetch_all(self, worker: WorkerId, paths: WorkerPaths, container: str, owner: Owner) -> None:
+        """At the end. The workers of one attempt have a copy each; what the first one has is kept."""
+        if is_stale(worker, paths.job):
+            return
+        with suppress(StaleAttempt):
+            self._fetch_spool(paths, container, owner)
+            if worker.rank == 0:
+                self._replace(worker, paths, paths.job.run, container, WORK, owner)
+                if self._with_checkpoint:
+                    self._replace(worker, paths, paths.job.checkpoint, container, CHECKPOINT, owner)
+
+    def fetch_checkpoint(
+        self, worker: WorkerId, paths: WorkerPaths, container: str, owner: Owner, fits: Callable[[float], bool]
+    ) -> float | None:
+        """While it runs. `fits` is asked with the newest time of change, and may say no; then None is returned."""
+        newest = 0.0
+
+        def fill(folder: Path) -> None:
+            nonlocal newest
+            newest = unpack(self._containers.get(container, CHECKPOINT), folder, owner)
+            if not fits(newest):
+                raise _NotNow
+
+        try:
+            commit(worker, paths.job, paths.job.checkpoint, fill)
+        except (_NotNow, Refused, StaleAttempt):
+            return None
+        return newest
+
+    def _replace(
+        self, worker: WorkerId, paths: WorkerPaths, folder: Path, container: str, inside: str, owner: Owner
+    ) -> None:
+        try:
+            chunks = self._containers.get(container, inside)
+        except Refused as refusal:
+            if refusal.not_found:  # the job removed the folder itself: what was kept stays
+                return
+            raise
+        commit(worker, paths.job, folder, lambda fresh: unpack(chunks, fresh, owner))
+
+    def _fetch_spool(self, paths: WorkerPaths, container: str, owner: Owner) -> None:
+        """Reports that the job could not deliver."""
+        try:
+            spool = read_file(self._containers.get(container, PLACES.spool), _LARGEST_SPOOL)
+        except Refused:
+            return
+        if spool:
+            write_file(paths.spool, spool, 0o600, owner)
+
+
+class Patience:
+    """How often files that cannot be fetched are tried again: their container goes once it is over."""
+
+    TRIES = 3
+    FULL_DISK = 600.0  # seconds for an administrator to make room on the service's disk
+
+    def __init__(self) -> None:
+        self._tries = 0
+        self._until = time.monotonic() + self.FULL_DISK
+
+    def lost(self, end: End, error: OSError | ExecutorError) -> End:
+        """The end of a worker whose files are given up; raises the error as long as they are not."""
+        self._tries += 1
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if isinstance(error, Unreachable) or (time.monotonic() < self._until if full else self._tries < self.TRIES):
+            raise error
+        detail = f"{end.outcome.detail}; " if end.outcome.detail else ""
+        return replace(end, outcome=replace(end.outcome, detail=f"{detail}its files could not be fetched: {error}"))
+
+
+class Ender:
+    """Writes down how a container ended, once its files are safe."""
+
+    def __init__(self, containers: Containers, clock: Clock, with_checkpoint: bool) -> None:
+        self._containers, self._clock = containers, clock
+        self.fetcher = Fetcher(containers, with_checkpoint)
+
+    def collect(
+        self, worker: WorkerId, paths: WorkerPaths, state: State | None, silent: bool, patience: "Patience"
+    ) -> End:
+        """`state` is None if the container is gone; `silent` says that the engine did not answer meanwhile."""
+        end = read_end(paths)
+        if end is None:
+            end = self._end_of(paths, state, silent)
+            if state:
+                try:
+                    self.fetcher.fetch_all(worker, paths, state.id, owner_of(paths))
+                except (OSError, ExecutorError) as error:
+                    end = patience.lost(end, error)
+            write_end(paths, end)
+        if state:
+            self._containers.remove(state.id)
+        return end
+
+    def started_at(self, paths: WorkerPaths) -> float:
+        """By the service's clock: the server's may be wrong."""
+        at = _read(paths.started).get("at")
+        return float(at) if at is not None else self._clock.now()
+
+    def _end_of(self, paths: WorkerPaths, state: State | None, silent: bool) -> End:
+        now = self._clock.now()
+        if state is None:
+            return End(Outcome(Ending.LOST, detail="somebody removed its container"), now)
+        at = min(now, self.started_at(paths) + state.seconds)
+        if self._was_lost(state, silent):
+            return End(Outcome(Ending.LOST, detail="it was ended by a stop or restart of its server"), at)
+        return End(outcome_of(state, _read(paths.launch).get("memory")), at)
+
+    def _was_lost(self, state: State, silent: bool) -> bool:
+        """An engine that is stopped takes its containers with it, however politely; a machine does so without a word.
+
+        What the program's exit code then says is not how the training went.
+        """
+        unclean = state.exit_code == _NOBODY_SAW
+        if not (silent or unclean) or (self._containers.keeps_running() and not unclean):
+            return False
+        return not self._containers.saw_end(state)
+
+
+def owner_of(paths: WorkerPaths) -> Owner:
+    """Who owns the files of a worker that was started before."""
+    orders = _read(paths.launch)
+    return owner_here((orders["uid"], orders["gid"])) if "uid" in orders else None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """{} if it cannot be read."""
+    try:
+        known = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+class _NotNow(Exception):
+    """The checkpoint is just being written, or has not changed."""

@@ -1,0 +1,71 @@
+"""Images on one engine: found, or fetched from a registry."""
+
+from typing import Any
+
+from schedulearn.domain.errors import ExecutorError
+from schedulearn.executors.docker.calls import Calls, Refused
+from schedulearn.executors.docker.output import Output
+
+
+class Images:
+    """Of one engine."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._network: str | None = None
+        self._cores: float | None = None
+
+    def ready(self, name: str, output: Output) -> dict[str, Any]:
+        """What the engine says of an image, fetched if need be; ExecutorError if it cannot be had."""
+        return self.find(name) or self._fetched(name, output)
+
+    def find(self, name: str) -> dict[str, Any] | None:
+        try:
+            with self._calls.api() as api:
+                told: dict[str, Any] = api.inspect_image(name)
+                return told
+        except Refused as refusal:
+            if refusal.not_found:
+                return None
+            raise
+
+    def usual_network(self) -> str:
+        """`bridge`, or `host` where the engine has no bridge; asked once."""
+        if self._network is None:
+            with self._calls.api() as api:
+                self._network = network_of(api)
+        return self._network
+
+    def cores(self) -> float:
+        """How many the engine's machine has; asked once."""
+        if self._cores is None:
+            with self._calls.api() as api:
+                self._cores = float(api.info()["NCPU"])
+        return self._cores
+
+    def _fetched(self, name: str, output: Output) -> dict[str, Any]:
+        output.note(f"fetching the image {name}")
+        try:
+            with self._calls.api() as api:
+                lines = api.pull(name, tag=None if _has_tag(name) else "latest", stream=True, decode=True)
+            problem = next((str(line["error"]) for line in self._calls.stream(lines) if "error" in line), "")
+        except Refused as refusal:
+            problem = str(refusal)
+        found = self.find(name)
+        if found is None:
+            raise ExecutorError(f"this server does not have the image {name}, and it cannot be fetched: {problem}")
+        return found
+
+
+def path_of(image: dict[str, Any]) -> str:
+    """Where programs are looked for in it."""
+    variables = (image.get("Config") or {}).get("Env") or []
+    return next((text.removeprefix("PATH=") for text in variables if text.startswith("PATH=")), "")
+
+
+def network_of(api: Any) -> str:
+    return "bridge" if any(network.get("Name") == "bridge" for network in api.networks()) else "host"
+
+
+def _has_tag(name: str) -> bool:
+    return ":" in name.rpartition("/")[2] or "@" in name

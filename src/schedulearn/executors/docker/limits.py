@@ -1,0 +1,101 @@
+"""Changing the limits of a container while it runs, and reading back that they hold."""
+
+from contextlib import suppress
+from typing import Any
+
+from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.events import LimitsSet
+from schedulearn.domain.ids import WorkerId
+from schedulearn.domain.ports import Clock
+from schedulearn.domain.units import format_size
+from schedulearn.domain.usage import Limits
+from schedulearn.executors.common.archive import Entry, pack, read_file
+from schedulearn.executors.docker.calls import Refused, Unreachable
+from schedulearn.executors.docker.containers import Containers
+from schedulearn.executors.docker.options import PLACES
+from schedulearn.executors.docker.usage import ContainerUsage, limits_of
+from schedulearn.executors.kernel.change import change, control_text
+from schedulearn.executors.kernel.groups import PERIOD, in_force, quota_for, shares_for
+
+_LARGEST = 1 << 16  # bytes: whatever a job makes of its control file
+
+
+def update_options(limits: Limits) -> dict[str, int]:
+    """For `update_container`. Swap has the same limit as memory: it would only make a job slow."""
+    options: dict[str, int] = {}
+    if limits.cpus is not None:
+        options |= {"cpu_period": PERIOD, "cpu_quota": quota_for(limits.cpus)}
+    if limits.weight is not None:
+        options["cpu_shares"] = shares_for(limits.weight)
+    if limits.memory is not None:
+        options |= {"mem_limit": limits.memory, "memswap_limit": limits.memory}
+    return options
+
+
+class Limiter:
+    """Changes limits on one engine. Its calls fail as `Calls` does."""
+
+    def __init__(self, containers: Containers, usage: ContainerUsage, cores: float, clock: Clock) -> None:
+        self._containers, self._usage, self._cores, self._clock = containers, usage, cores, clock
+
+    def set(self, worker: WorkerId, limits: Limits) -> LimitsSet | None:
+        """What came of it; None: they were so before, or it does not run."""
+        try:
+            now, problem = self._change(worker, limits), ""
+        except Unreachable:
+            raise
+        except (OSError, ExecutorError) as error:
+            now, problem = limits, str(error)
+        self._usage.refresh(worker)
+        return LimitsSet(self._clock.now(), worker, now, problem) if now else None
+
+    def _change(self, worker: WorkerId, limits: Limits) -> Limits | None:
+        told = self._look(self._containers.name(worker))
+        if told is None or not told["State"]["Running"]:
+            return None
+        self._check_memory(worker, limits)
+        container, owner = told["Id"], _owner(told["Config"]["User"])
+        return change(
+            limits,
+            limits_of(told["HostConfig"]),
+            self._cores,
+            lambda asked: self._write(container, asked),
+            lambda present: self._tell(container, owner, present),
+        )
+
+    def _check_memory(self, worker: WorkerId, limits: Limits) -> None:
+        """The kernel would not refuse, but kill."""
+        used = self._usage.read(worker)
+        if limits.memory is None or used is None or used.memory is None or used.memory <= limits.memory:
+            return
+        wanted, held = format_size(limits.memory), format_size(used.memory)
+        raise ExecutorError(f"a memory limit of {wanted} is below the {held} that it holds")
+
+    def _look(self, name: str) -> Any:
+        try:
+            with self._containers.calls.api() as api:
+                return api.inspect_container(name)
+        except Refused as refusal:
+            if refusal.not_found:
+                return None
+            raise
+
+    def _write(self, container: str, limits: Limits) -> Limits:
+        with self._containers.calls.api() as api:
+            api.update_container(container, **update_options(limits))
+            after = limits_of(api.inspect_container(container)["HostConfig"])
+        if not in_force(limits, after):
+            raise ExecutorError(f"the engine took {limits}, but shows {after}")
+        return after
+
+    def _tell(self, container: str, owner: tuple[int, int], limits: Limits) -> None:
+        known = b""
+        with suppress(Refused):  # the job may have removed it
+            known = read_file(self._containers.get(container, PLACES.control), _LARGEST)
+        text = control_text(known, limits, self._cores)
+        self._containers.put(container, pack([Entry(PLACES.control[1:], content=text, mode=0o644)], owner))
+
+
+def _owner(user: str) -> tuple[int, int]:
+    uid, _, gid = user.partition(":")
+    return int(uid), int(gid or uid)

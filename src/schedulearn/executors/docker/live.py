@@ -1,0 +1,72 @@
+"""Checkpoints fetched while their containers run, so that a server that is lost takes little progress with it."""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+
+from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.ids import WorkerId
+from schedulearn.executors.common.paths import WorkerPaths
+from schedulearn.executors.docker.containers import Containers
+from schedulearn.executors.docker.ending import Fetcher, owner_of
+
+log = logging.getLogger(__name__)
+EVERY = 10.0  # seconds, at the least
+SHARE = 0.05  # of the time is spent with fetching, at the most
+QUIET = 2.0  # seconds for which nothing was written: then no file is half a file
+
+
+@dataclass(slots=True)
+class _Watched:
+    due: float = field(default_factory=lambda: time.monotonic() + EVERY)
+    newest: float = 0.0  # the time of change of what was fetched last
+    busy: threading.Lock = field(default_factory=threading.Lock)
+    over: bool = False
+
+
+class LiveCheckpoints:
+    """Only whole ones, and only what has changed."""
+
+    def __init__(self, containers: Containers, fetcher: Fetcher) -> None:
+        self._containers, self._fetcher = containers, fetcher
+        self._watched: dict[WorkerId, _Watched] = {}
+        self._lock = threading.Lock()
+
+    def due(self, worker: WorkerId) -> bool:
+        with self._lock:
+            return self._watched.setdefault(worker, _Watched()).due <= time.monotonic()
+
+    def fetch(self, worker: WorkerId, paths: WorkerPaths) -> None:
+        watched = self._watched.get(worker)
+        if watched is None:
+            return
+        with watched.busy:
+            if not watched.over and watched.due <= time.monotonic():
+                began = time.monotonic()
+                try:
+                    self._fetch(worker, paths, watched)
+                except (OSError, ExecutorError) as error:
+                    log.info("the checkpoint of worker %s is not fetched now: %s", worker, error)
+                took = time.monotonic() - began
+                watched.due = time.monotonic() + max(EVERY, took / SHARE)
+
+    def finish(self, worker: WorkerId) -> None:
+        """From now on only the end of the worker fetches anything. Waits for a fetch that is under way."""
+        with self._lock:
+            watched = self._watched.setdefault(worker, _Watched())
+        with watched.busy:
+            watched.over = True
+
+    def forget(self, worker: WorkerId) -> None:
+        with self._lock:
+            self._watched.pop(worker, None)
+
+    def _fetch(self, worker: WorkerId, paths: WorkerPaths, watched: _Watched) -> None:
+        now = self._containers.now()
+
+        def fits(newest: float) -> bool:
+            return watched.newest < newest <= now - QUIET
+
+        newest = self._fetcher.fetch_checkpoint(worker, paths, self._containers.name(worker), owner_of(paths), fits)
+        watched.newest = newest or watched.newest

@@ -1,0 +1,52 @@
+"""How containers of one service are called and labelled, so that it finds its own and touches nobody else's."""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from schedulearn.domain.ids import WorkerId
+
+INSTANCE = "schedulearn.instance"  # which service it belongs to
+WORKER = "schedulearn.worker"
+SETUP = "schedulearn.setup"  # the key of the image that the container prepares, and of that image
+_PARTS = {"schedulearn.job": 0, "schedulearn.attempt": 1, "schedulearn.rank": 2}
+
+
+def instance_of(root: Path) -> str:
+    """The name of the service with this data folder. Neither a copy of it nor a new one in its place has the same."""
+    file = root / "instance"
+    if not file.exists():
+        root.mkdir(parents=True, exist_ok=True)
+        fresh = root / f".instance-{os.getpid()}-{secrets.token_hex(4)}"
+        fresh.write_text(secrets.token_hex(16))
+        try:
+            os.link(fresh, file)  # only one of two that begin at the same time can
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    return hashlib.sha256(f"{file.read_text()} {root.resolve()}".encode()).hexdigest()[:12]
+
+
+def container_name(instance: str, worker: WorkerId) -> str:
+    """Two containers of one name cannot be: this is what makes a start idempotent."""
+    return f"schedulearn-{instance}-{worker}"
+
+
+def setup_name(instance: str, key: str) -> str:
+    return f"schedulearn-{instance}-setup-{key}"
+
+
+def worker_labels(instance: str, worker: WorkerId) -> dict[str, str]:
+    parts = {label: str(worker[index]) for label, index in _PARTS.items()}
+    return {INSTANCE: instance, WORKER: str(worker), **parts}
+
+
+def worker_of(labels: Mapping[str, str]) -> WorkerId | None:
+    """None: it is not a worker's container."""
+    try:
+        return WorkerId.parse(labels[WORKER])
+    except (KeyError, ValueError):
+        return None

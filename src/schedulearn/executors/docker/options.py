@@ -1,0 +1,126 @@
+"""From a launch to the options of its container: all that a job may and may not do is decided here."""
+
+import json
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from schedulearn.domain.ids import NodeName
+from schedulearn.domain.ports import Launch
+from schedulearn.executors.common.archive import Entry
+from schedulearn.executors.common.environment import Places, present_limits, worker_environment
+from schedulearn.executors.common.paths import JobPaths
+from schedulearn.executors.docker.names import container_name, worker_labels
+from schedulearn.executors.docker.rules import CHECKPOINT, CONTROL, WORK, Bind, Rules, binds, identity
+from schedulearn.executors.kernel.groups import PERIOD, quota_for, shares_for
+
+PLACES = Places(f"{CONTROL}/token", CHECKPOINT, f"{CONTROL}/control.json", f"{CONTROL}/spool.jsonl")
+HOST = "host.docker.internal"  # what a container on the bridge calls its machine
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+_WEIGHT = 100
+# A shell passes no signal on, and its end would take its children with it before they could save. So it stays until
+# the program that runs has ended, and then goes on with nothing. One pipe for both outputs keeps their order.
+_SHELL = "exec 2>&1\ntrap 'exit $?' TERM\n"
+
+
+def container_options(
+    launch: Launch, rules: Rules, image: str, instance: str, network: str, more_binds: list[Bind]
+) -> dict[str, Any]:
+    """For `create_container`; the host's part of it is under `host_config`."""
+    uid, gid = identity(launch, rules)
+    options: dict[str, Any] = {
+        "image": image,
+        "name": container_name(instance, launch.worker),
+        "labels": worker_labels(instance, launch.worker),
+        "user": f"{uid}:{gid}",
+        "working_dir": WORK,
+        "environment": container_environment(launch, network),
+        "host_config": host_options(launch, rules, network, [*binds(launch, rules), *more_binds]),
+    }
+    # The image's own entry point is set aside: the command runs as it was written.
+    return options | {"entrypoint": command_of(launch)} if launch.spec.command else options
+
+
+def host_options(launch: Launch, rules: Rules, network: str, mounted: list[Bind]) -> dict[str, Any]:
+    """For `create_host_config`."""
+    from docker.types import DeviceRequest, LogConfig, Mount
+
+    memory, gpus = launch.spec.resources.memory, list(launch.devices)
+    options = confinement(rules, network) | {
+        "shm_size": launch.spec.resources.shm or rules.shm,
+        "cpu_shares": shares_for(_WEIGHT),
+        "log_config": LogConfig(
+            type="json-file", config={"max-size": str(rules.log_size), "max-file": str(rules.log_files)}
+        ),
+        "mounts": [Mount(bind.target, bind.source, "bind", bind.read_only) for bind in mounted],
+    }
+    if launch.cpu_limit is not None:
+        options |= {"cpu_period": PERIOD, "cpu_quota": quota_for(launch.cpu_limit)}
+    if memory is not None:
+        options |= {"mem_limit": memory, "memswap_limit": memory}  # swap would only make it slow
+    if gpus:
+        options["device_requests"] = [DeviceRequest(driver="nvidia", device_ids=gpus, capabilities=[["gpu"]])]
+    return options
+
+
+def confinement(rules: Rules, network: str) -> dict[str, Any]:
+    """What holds for every container of ours, whatever it runs."""
+    return {
+        "init": True,
+        "privileged": False,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+        "pids_limit": rules.processes,
+        "network_mode": network,
+        "extra_hosts": {} if network == "host" else {HOST: "host-gateway"},
+    }
+
+
+def network_for(launch: Launch, rules: Rules, usual: str) -> str:
+    """Workers that must find each other share their machine's network: one may be on another server."""
+    return "host" if launch.spec.workers.max > 1 else rules.network or usual
+
+
+def command_of(launch: Launch) -> list[str]:
+    command = launch.spec.command
+    return ["/bin/sh", "-c", _SHELL + command] if isinstance(command, str) else list(command)
+
+
+def container_environment(launch: Launch, network: str) -> dict[str, str]:
+    """The image's own variables lie below these. A uid without a name has no home, and programs want both."""
+    defaults = {
+        "HOME": "/tmp",
+        "USER": str(launch.uid or "job"),
+        "TINI_KILL_PROCESS_GROUP": "1",  # the init passes signals on to the whole group
+    }
+    env = worker_environment(launch, PLACES, defaults)
+    return env | {"SCHEDULEARN_URL": _url_inside(launch.url, network)}
+
+
+def _url_inside(url: str, network: str) -> str:
+    """On the bridge, the service's loopback address would be the container itself."""
+    parts = urlsplit(url)
+    if network == "host" or parts.hostname not in _LOOPBACK:
+        return url
+    return urlunsplit(parts._replace(netloc=f"{HOST}:{parts.port}" if parts.port else HOST))
+
+
+def content(launch: Launch, job: JobPaths, cores: float, with_checkpoint: bool) -> list[Entry]:
+    """What is put into the container before it starts: the run folder, the checkpoint, and the worker's own files."""
+    limits = json.dumps(present_limits(launch, cores)).encode()
+    return [
+        Entry(WORK[1:], job.run),
+        *([Entry(CHECKPOINT[1:], job.checkpoint)] if with_checkpoint else []),
+        Entry(CONTROL[1:]),
+        Entry(PLACES.token[1:], content=launch.token.encode(), mode=0o600),
+        Entry(PLACES.control[1:], content=limits, mode=0o644),
+        Entry(PLACES.spool[1:], content=b"", mode=0o600),
+    ]
+
+
+def image_of(launch: Launch, default: str, node: NodeName) -> str:
+    from schedulearn.domain.errors import ExecutorError
+
+    image = launch.spec.image or default
+    if not image:
+        raise ExecutorError(f"the job names no image, and node {node} has no default image")
+    return image

@@ -1,0 +1,125 @@
+"""A thread that looks after an engine: kills what was given its time, notices what streams missed, removes orphans."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.ids import WorkerId
+from schedulearn.executors.common.endings import read_end
+from schedulearn.executors.common.folders import is_stale
+from schedulearn.executors.common.paths import WorkerPaths
+from schedulearn.executors.docker.calls import Unreachable
+from schedulearn.executors.docker.containers import Containers, State
+from schedulearn.executors.docker.grace import Grace
+from schedulearn.executors.docker.names import SETUP, worker_of
+
+log = logging.getLogger(__name__)
+
+
+class Workers(Protocol):
+    """What a round needs of the executor."""
+
+    def is_orphan(self, worker: WorkerId) -> bool: ...
+
+    def prepares(self, key: str) -> bool: ...
+
+    def look_again(self, worker: WorkerId | None = None) -> None: ...
+
+    def kill(self, worker: WorkerId) -> None: ...
+
+    def save(self, worker: WorkerId) -> None: ...
+
+
+class Rounds:
+    """Only containers with this service's own label are looked at."""
+
+    TIMEOUT = 5.0  # seconds in which the engine must answer
+    EVERY = 5.0  # seconds
+
+    def __init__(self, containers: Containers, root: Path, workers: Workers, grace: Grace) -> None:
+        self._containers, self._root, self._workers, self._grace = containers, root, workers, grace
+        self._first = True  # no round was completed in this life
+        self._silent = False
+        self._closed = False
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="docker-rounds", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Somebody was given a new time."""
+        self._wake.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._wake.set()
+
+    def _run(self) -> None:
+        look_at = 0.0
+        while not self._closed:
+            for worker in self._grace.over():
+                self._workers.kill(worker)
+            if time.monotonic() >= look_at:
+                self._look()
+                look_at = time.monotonic() + self.EVERY
+            due = self._grace.next()
+            until = look_at if due is None else min(look_at, due)
+            self._wake.wait(max(0.0, until - time.monotonic()))
+            self._wake.clear()
+        self._containers.calls.close()
+
+    def _look(self) -> None:
+        try:
+            found = self._containers.ours()
+            self._tidy(found)
+            self._first = False
+        except Unreachable:
+            if not self._silent:
+                self._workers.look_again()  # what streams there are lead nowhere
+            self._silent = True
+        except Exception:
+            log.warning("a round failed; the next one tries again", exc_info=True)
+        else:
+            self._silent = False
+
+    def _tidy(self, found: Iterable[State]) -> None:
+        for state in found:
+            worker = worker_of(state.labels)
+            if self._closed:
+                return
+            if worker is None:
+                self._tidy_setup(state)
+            elif why := self._superfluous(worker):
+                self._remove(state, f"of worker {worker}", why)
+            elif state.alive:
+                self._workers.save(worker)
+            else:
+                self._workers.look_again(worker)
+
+    def _tidy_setup(self, state: State) -> None:
+        """What an earlier life left; this one removes its own."""
+        key = state.labels.get(SETUP)
+        if key and self._first and not self._workers.prepares(key):
+            self._remove(state, "of a setup", "nobody waits for it any more")
+
+    def _remove(self, state: State, what: str, why: str) -> None:
+        log.info("the container %s is removed: %s", what, why)
+        with suppress(ExecutorError):
+            self._containers.remove(state.id)
+
+    def _superfluous(self, worker: WorkerId) -> str:
+        """Why nobody needs this container any more; "" if somebody does."""
+        paths = WorkerPaths.of(self._root, worker)
+        if is_stale(worker, paths.job):
+            return "a newer attempt has begun"
+        if read_end(paths):
+            return "its end is written down"
+        if not paths.folder.exists():
+            return "its job is forgotten"
+        return "nobody asks for it" if self._workers.is_orphan(worker) else ""

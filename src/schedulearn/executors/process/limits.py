@@ -1,0 +1,24 @@
+"""Changing the limits of a process worker while it runs, through its control groups."""
+
+from contextlib import suppress
+from functools import partial
+
+from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.usage import Limits
+from schedulearn.executors.common.paths import WorkerPaths, write_file
+from schedulearn.executors.kernel.change import change, control_text
+from schedulearn.executors.kernel.groups import GroupFolders, read_limits, write_limits
+
+
+def change_limits(paths: WorkerPaths, groups: GroupFolders, limits: Limits, cores: float) -> Limits | None:
+    """Returns the limits in force; None: they were so before. ExecutorError or OSError if nothing could be changed."""
+    if not groups:
+        raise ExecutorError("limits cannot change here while a job runs: the service may make no control groups")
+    return change(limits, read_limits(groups), cores, partial(write_limits, groups), partial(_tell, paths, cores))
+
+
+def _tell(paths: WorkerPaths, cores: float, limits: Limits) -> None:
+    known = b""
+    with suppress(FileNotFoundError):
+        known = paths.control.read_bytes()
+    write_file(paths.control, control_text(known, limits, cores))

@@ -1,0 +1,102 @@
+"""What the workers of this machine use: by their control groups, and from /proc where they have none."""
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from schedulearn.domain.ids import DeviceId, WorkerId
+from schedulearn.domain.usage import Usage
+from schedulearn.executors.common.paths import WorkerPaths
+from schedulearn.executors.kernel.energy import EnergyMeter
+from schedulearn.executors.kernel.groups import Counters, GroupFolders, members, read_counters, read_limits
+from schedulearn.executors.kernel.network import network_bytes
+from schedulearn.executors.kernel.traffic import block_traffic
+from schedulearn.executors.process.cgroups import made_groups
+from schedulearn.executors.process.claim import Claim
+from schedulearn.executors.process.leftovers import read_orders
+from schedulearn.executors.process.procfs import descendants, proportional, resident, stat_fields
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to look for one worker."""
+
+    groups: GroupFolders
+    devices: tuple[DeviceId, ...]
+
+
+class UsageReader:
+    """Remembers where to look. Any thread may call it."""
+
+    def __init__(self, energy: EnergyMeter | None = None) -> None:
+        self._energy = energy or EnergyMeter()
+        self._places: dict[WorkerId, Place] = {}
+        self._lock = threading.Lock()
+
+    def read(self, worker: WorkerId, paths: WorkerPaths, claim: Claim, now: float) -> Usage | None:
+        """None: it has just ended."""
+        place = self.place(worker, paths)
+        try:
+            counted = read_counters(place.groups)
+            limits = read_limits(place.groups)
+            if None in (counted.cpu_seconds, counted.memory, counted.read_bytes):
+                counted = complete(counted, claim.pid, members(place.groups) or descendants(claim.pid))
+        except OSError:
+            return None
+        if counted.cpu_seconds is None:
+            return None
+        received, sent = network_bytes(claim.child_pid)
+        return Usage(
+            now,
+            counted.cpu_seconds,
+            counted.memory,
+            counted.read_bytes,
+            counted.written_bytes,
+            received,
+            sent,
+            self._energy.joules(worker, counted.cpu_seconds, place.devices),
+            limits,
+        )
+
+    def place(self, worker: WorkerId, paths: WorkerPaths) -> Place:
+        with self._lock:
+            found = self._places.get(worker)
+            if found is None:
+                orders = read_orders(paths)
+                visible = str(orders.get("env", {}).get("CUDA_VISIBLE_DEVICES", ""))
+                devices = tuple(DeviceId(device) for device in visible.split(",") if device)
+                found = self._places[worker] = Place(made_groups(orders.get("groups", ())), devices)
+            return found
+
+    def forget(self, worker: WorkerId) -> None:
+        self._energy.forget(worker)
+        with self._lock:
+            self._places.pop(worker, None)
+
+
+def complete(counted: Counters, shim: int, pids: Sequence[int]) -> Counters:
+    """With what groups did not count filled in from /proc. Ended processes count as far as somebody waited for them."""
+    if not pids:
+        return counted
+    if counted.cpu_seconds is None:
+        waited_for = _ticks(shim, (13, 14))
+        used = sum(_ticks(pid, (11, 12, 13, 14)) for pid in pids)  # each with the children that it waited for
+        counted = replace(counted, cpu_seconds=waited_for + used)
+    if counted.memory is None:
+        memory = resident(pids[0]) if len(pids) == 1 else sum(map(proportional, pids))
+        counted = replace(counted, memory=memory)
+    if counted.read_bytes is None:
+        read, written = block_traffic([shim, *pids])  # the shim's own is what it writes of the worker's output
+        counted = replace(counted, read_bytes=read, written_bytes=written)
+    return counted
+
+
+def _ticks(pid: int, columns: Sequence[int]) -> float:
+    try:
+        fields = stat_fields(pid)
+        return sum(int(fields[column]) for column in columns) / _TICKS
+    except (OSError, IndexError):
+        return 0.0  # it has ended meanwhile

@@ -1,0 +1,144 @@
+"""What workers use over time, thinned as metrics are. Counters are kept as they are, so that the mean rate between any
+two points that are left is exact."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.domain.usage import Limits, Usage
+from schedulearn.store.base import Part, in_chunks
+from schedulearn.store.codec import Values, worker_key
+from schedulearn.store.tables import leases, usage, usage_points, workers
+from schedulearn.store.thinning import reading_stride, stride_at
+from schedulearn.store.types import UsageSample, WorkerUsage
+
+_KEY = ("job", "attempt", "rank")
+
+
+class Usages(Part):
+    def add_usage(self, samples: Sequence[UsageSample]) -> None:
+        """Take in one look at each of these workers. Workers that are no longer known are left out."""
+        with self._db.write() as connection:
+            known = _known(connection, {sample.worker.job for sample in samples})
+            rows = [_next(known[sample.worker], sample) for sample in samples if sample.worker in known]
+            if not rows:
+                return
+            connection.execute(self._db.upsert(usage), rows)
+            for row in rows:
+                before = known[_worker(row)]
+                if before is not None and before.stride != row["stride"]:
+                    gone = _same(usage_points, _worker(row)) & (usage_points.c.ordinal % row["stride"] != 0)
+                    connection.execute(sa.delete(usage_points).where(gone))
+            if kept := [_point(row) for row in rows if (row["total"] - 1) % row["stride"] == 0]:
+                connection.execute(sa.insert(usage_points), kept)
+
+    def usage_of(
+        self, job: JobId, attempt: int, since: float | None = None, max_points: int = 500
+    ) -> list[WorkerUsage]:
+        """What the workers of an attempt use, by rank; at most so many points each, the latest always there."""
+        mine = (usage.c.job == job) & (usage.c.attempt == attempt)
+        with self._db.read() as connection:
+            rows = connection.execute(sa.select(usage).where(mine).order_by(usage.c.rank)).all()
+            return [_curve(connection, row, since, max_points) for row in rows]
+
+    def usage_now(self) -> list[WorkerUsage]:
+        """The latest look at each worker that has a lease."""
+        same = sa.and_(*(usage.c[name] == leases.c[name] for name in _KEY))
+        query = sa.select(usage).join(leases, same).order_by(*(usage.c[name] for name in _KEY))
+        with self._db.read() as connection:
+            return [_summary(row) for row in connection.execute(query)]
+
+
+def _known(connection: sa.Connection, jobs: Iterable[JobId]) -> dict[WorkerId, sa.Row[Any] | None]:
+    """The workers of these jobs, each with its row of usage if it has one."""
+    same = sa.and_(*(usage.c[name] == workers.c[name] for name in _KEY))
+    columns = [workers.c[name].label(f"worker_{name}") for name in _KEY]
+    wanted: sa.Select[Any] = sa.select(*columns, usage.c.total, usage.c.stride, usage.c.memory_peak)
+    query = wanted.outerjoin_from(workers, usage, same)
+    found: dict[WorkerId, sa.Row[Any] | None] = {}
+    for some in in_chunks(jobs):
+        for row in connection.execute(query.where(workers.c.job.in_(some))):
+            worker = WorkerId(JobId(row.worker_job), row.worker_attempt, row.worker_rank)
+            found[worker] = None if row.total is None else row
+    return found
+
+
+def _next(before: sa.Row[Any] | None, sample: UsageSample) -> Values:
+    """The row of a worker after one more look."""
+    ordinal, stride, peak = (before.total, before.stride, before.memory_peak) if before else (0, 1, None)
+    seen = [memory for memory in (peak, sample.usage.memory) if memory is not None]
+    return {
+        **worker_key(sample.worker),
+        "total": ordinal + 1,
+        "stride": stride_at(ordinal, stride),
+        "cpus": sample.cpus,
+        "memory_peak": max(seen, default=None),
+        **_values(sample.usage),
+    }
+
+
+def _values(look: Usage) -> Values:
+    return {
+        "at": look.at,
+        "cpu_seconds": look.cpu_seconds,
+        "memory": look.memory,
+        "read_bytes": look.read_bytes,
+        "written_bytes": look.written_bytes,
+        "received_bytes": look.received_bytes,
+        "sent_bytes": look.sent_bytes,
+        "energy": look.energy,
+        "cpus_limit": look.limits.cpus,
+        "weight": look.limits.weight,
+        "memory_limit": look.limits.memory,
+    }
+
+
+def _look(row: sa.Row[Any]) -> Usage:
+    return Usage(
+        row.at,
+        row.cpu_seconds,
+        row.memory,
+        row.read_bytes,
+        row.written_bytes,
+        row.received_bytes,
+        row.sent_bytes,
+        row.energy,
+        Limits(row.cpus_limit, row.weight, row.memory_limit),
+    )
+
+
+def _point(row: Values) -> Values:
+    point = {name: row[name] for name in usage_points.c.keys() if name != "ordinal"}  # noqa: SIM118
+    return {**point, "ordinal": row["total"] - 1}
+
+
+def _summary(row: sa.Row[Any], points: Sequence[Usage] = ()) -> WorkerUsage:
+    worker = WorkerId(JobId(row.job), row.attempt, row.rank)
+    return WorkerUsage(worker, _look(row), row.cpus, row.memory_peak, tuple(points))
+
+
+def _curve(connection: sa.Connection, row: sa.Row[Any], since: float | None, most: int) -> WorkerUsage:
+    latest, point = _look(row), usage_points.c
+    if most <= 1 or (since is not None and row.at < since):
+        return _summary(row, [] if since is not None and row.at < since else [latest])
+    mine = _same(usage_points, WorkerId(JobId(row.job), row.attempt, row.rank))
+    first = 0
+    if since is not None:
+        mine &= point.at >= since
+        first = connection.execute(sa.select(sa.func.min(point.ordinal)).where(mine)).scalar() or 0
+    stride = reading_stride(row.total - first, row.stride, most)
+    query = sa.select(usage_points).where(mine, point.ordinal % stride == 0).order_by(point.ordinal)
+    looks = [_look(found) for found in connection.execute(query)]
+    if not looks or looks[-1] != latest:
+        looks.append(latest)
+    return _summary(row, looks[-most:])
+
+
+def _worker(row: Values) -> WorkerId:
+    return WorkerId(row["job"], row["attempt"], row["rank"])
+
+
+def _same(table: sa.Table, worker: WorkerId) -> sa.ColumnElement[bool]:
+    return sa.and_(*(table.c[name] == value for name, value in worker_key(worker).items()))

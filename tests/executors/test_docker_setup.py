@@ -1,0 +1,205 @@
+"""Setup lines and requirements files become images that are made once, found again by content, and shared."""
+
+import base64
+import hashlib
+import io
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedulearn.domain.outcome import Ending
+from schedulearn.executors.docker.layers import REPOSITORY, Setup, setup_of
+from schedulearn.executors.docker.names import instance_of
+from schedulearn.executors.docker.rounds import Rounds
+from support.docker import Daemon
+from support.docker_bench import DockerBench
+
+pytestmark = pytest.mark.slow
+PREPARING, WAITING = b"preparing the image", b"waiting for the image"
+
+
+def wheel(version: str) -> bytes:
+    """A wheel of a package `tiny`, made by hand: a zip file with a list of what is in it."""
+    info = f"tiny-{version}.dist-info"
+    files = {
+        "tiny.py": f"VERSION = {version!r}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{name},{_hash(text)},{len(text)}\n" for name, text in files.items()) + f"{info}/RECORD,,\n"
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, text in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(zipfile.ZipInfo(name), text)  # with a date that is always the same
+    return made.getvalue()
+
+
+def _hash(text: str) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+    return f"sha256={digest}"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Any:
+    """Makes the snapshot of a project with a local folder of wheels."""
+
+    def snapshot(version: str = "1.0", **more: bytes) -> Path:
+        requirements = f"--no-index\n--find-links wheels\ntiny=={version}\n".encode()
+        files = {"requirements.txt": requirements, f"wheels/tiny-{version}-py3-none-any.whl": wheel(version), **more}
+        path = tmp_path / f"snapshot-{version}-{len(more)}.tar.gz"
+        with tarfile.open(path, "w:gz") as archive:
+            for name, content in files.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        return path
+
+    return snapshot
+
+
+@pytest.fixture(autouse=True)
+def no_prepared_images(containers: DockerBench) -> Iterator[None]:
+    yield
+    with containers.daemon.client() as client:
+        for tag in images(containers.daemon):
+            client.api.remove_image(tag, force=True)
+
+
+def images(daemon: Daemon) -> list[str]:
+    with daemon.client() as client:
+        return [tag for image in client.api.images(REPOSITORY) for tag in image["RepoTags"]]
+
+
+def test_a_requirements_file(containers: DockerBench, project: Any) -> None:
+    command = ("python3", "-c", "import tiny; print('has', tiny.VERSION)")
+    first = containers.launch(command, snapshot=project(), spec={"setup": ("requirements.txt",)})
+    assert containers.run(first).ok, containers.output(first)
+    said = containers.output(first)
+    assert PREPARING in said
+    assert b"Successfully installed tiny-1.0" in said  # the user sees what happens
+    assert said.endswith(b"has 1.0\n")
+    again = containers.launch(command, job=2, snapshot=project(), spec={"setup": ("requirements.txt",)})
+    assert containers.run(again).ok
+    assert containers.output(again) == b"has 1.0\n"
+    assert len(images(containers.daemon)) == 1
+    other = containers.launch(command, job=3, snapshot=project("2.0"), spec={"setup": ("requirements.txt",)})
+    assert containers.run(other).ok
+    assert containers.output(other).endswith(b"has 2.0\n")
+    assert len(images(containers.daemon)) == 2
+    assert containers.containers() == []
+
+
+def test_setup_lines_run_as_root_of_the_image_and_the_job_does_not(containers: DockerBench) -> None:
+    setup = ("echo made by $(id -u) > /etc/mark", "chmod 644 /etc/mark", "mkdir -p /opt/x && ln -s /etc/mark /opt/x/y")
+    launch = containers.launch("cat /opt/x/y; id -u; ls -d /schedulearn-setup", spec={"setup": setup})
+    assert containers.run(launch).exit_code != 0  # the last command: nothing is left of the preparation
+    lines = containers.output(launch).splitlines()
+    assert lines[-3:-1] == [b"made by 0", b"65534"]
+
+
+def test_a_line_that_fails(containers: DockerBench) -> None:
+    setup = ("echo first", "echo to stderr >&2; exit 3", "echo never")
+    launch = containers.launch("true", spec={"setup": setup})
+    outcome = containers.run(launch)
+    assert outcome.ending is Ending.NOT_STARTED
+    assert "setup failed (exit code 3)" in outcome.detail
+    assert b"first" in containers.output(launch)
+    assert b"to stderr" in containers.output(launch)
+    assert b"never" not in containers.output(launch).replace(b"echo never", b"")
+    assert images(containers.daemon) == []
+    assert containers.containers() == []
+
+
+def test_two_jobs_make_one_image(containers: DockerBench) -> None:
+    executor = containers.executor()
+    setup = {"setup": ("sleep 1", "date +%N > /etc/mark")}
+    launches = [containers.launch("cat /etc/mark", job=job, spec=setup) for job in (1, 2, 3)]
+    for launch in launches:
+        executor.start(launch)
+    for launch in launches:
+        assert containers.ended(launch).ok
+    marks = {containers.output(launch).splitlines()[-1] for launch in launches}
+    assert len(marks) == 1
+    told = b"".join(containers.output(launch) for launch in launches)
+    assert told.count(PREPARING) == 1
+    assert told.count(WAITING) == 2
+
+
+def test_a_stop_while_the_image_is_prepared(containers: DockerBench) -> None:
+    launch = containers.launch("true", spec={"setup": ("echo busy; exec sleep 1000",)})
+    executor = containers.executor()
+    executor.start(launch)
+    containers.until(lambda: b"busy\n" in containers.output(launch))
+    executor.stop(launch.worker, launch.node, 30)
+    outcome = containers.ended(launch)
+    assert outcome.ending is Ending.LOST
+    assert "stopped before it was started" in outcome.detail
+    assert containers.containers() == []
+
+
+def test_a_preparation_that_was_interrupted_begins_anew(
+    containers: DockerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed service leaves a container that prepares an image; the next life does not trust it."""
+    setup = Setup(("echo ok > /etc/mark",), ())
+    with containers.daemon.client() as client:
+        key = setup.key(client.api.inspect_image("schedulearn-test")["Id"])
+        name = f"schedulearn-{instance_of(containers.root)}-setup-{key}"
+        client.api.create_container("schedulearn-test", name=name, entrypoint=["false"])
+    launch = containers.launch("cat /etc/mark", spec={"setup": setup.lines})
+    assert containers.run(launch).ok
+    assert containers.output(launch).endswith(b"ok\n")
+
+
+def test_an_image_keeps_its_own_settings(containers: DockerBench) -> None:
+    launch = containers.launch("true", spec={"setup": ("true",)})
+    assert containers.run(launch).ok
+    with containers.daemon.client() as client:
+        (tag,) = images(containers.daemon)
+        before, after = (client.api.inspect_image(name)["Config"] for name in ("schedulearn-test", tag))
+    assert after["Cmd"] == before["Cmd"]
+    assert after["Env"] == before["Env"]
+    assert not after["Entrypoint"]
+    assert after["User"] in ("", "root")
+
+
+# --- which files go in, and what makes a difference
+
+
+def test_files_that_lines_name_go_in(tmp_path: Path) -> None:
+    (tmp_path / "wheels" / "deep").mkdir(parents=True)
+    (tmp_path / "wheels" / "a.whl").write_text("a")
+    (tmp_path / "wheels" / "deep" / "b.whl").write_text("b")
+    (tmp_path / "requirements.txt").write_text("--find-links=wheels\n-r more.txt\ntiny\n")
+    (tmp_path / "more.txt").write_text("other\n")
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "install.sh").write_text("")
+    (tmp_path / "link").symlink_to("/etc")
+    found = setup_of(("requirements.txt", "sh ./install.sh", "cat link/passwd ../x /etc/passwd"), tmp_path)
+    names = [path for path, _, _ in found.files]
+    assert names == ["install.sh", "more.txt", "requirements.txt", "wheels/a.whl", "wheels/deep/b.whl"]
+
+
+TEXT = st.text(max_size=5)
+SETUPS = st.builds(
+    Setup,
+    st.lists(TEXT, max_size=2).map(tuple),
+    st.lists(st.tuples(TEXT, st.binary(max_size=5), st.sampled_from([0o644, 0o755])), max_size=2).map(tuple),
+)
+
+
+@given(SETUPS, SETUPS, TEXT, TEXT)
+def test_the_key_tells_what_differs(one: Setup, other: Setup, image: str, second: str) -> None:
+    assert (one.key(image) == other.key(second)) == ((one, image) == (other, second))
+
+
+def test_a_preparation_is_not_taken_for_an_orphan(containers: DockerBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rounds, "EVERY", 0.1)
+    launch = containers.launch("true", spec={"setup": ("sleep 2",)})
+    assert containers.run(launch).ok

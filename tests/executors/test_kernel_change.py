@@ -1,0 +1,77 @@
+"""Threads above the quota collapse throughput: who is told what, and when."""
+
+import json
+from typing import Any
+
+import pytest
+
+from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.usage import Limits
+from schedulearn.executors.kernel.change import change, control_text
+
+BEFORE = Limits(1.0, 100, 1000)
+
+
+class Worker:
+    """Writes down in which order it was told and limited."""
+
+    def __init__(self, refuses: bool = False, full_disk: bool = False) -> None:
+        self.refuses, self.full_disk = refuses, full_disk
+        self.happened: list[tuple[str, float | None]] = []
+
+    def write(self, asked: Limits) -> Limits:
+        if self.refuses:
+            raise ExecutorError("no")
+        self.happened.append(("limited", asked.cpus))
+        return asked.over(BEFORE)
+
+    def tell(self, limits: Limits) -> None:
+        if self.full_disk:
+            raise OSError("disk full")
+        self.happened.append(("told", limits.cpus))
+
+    def change(self, cpus: float | None, **more: Any) -> Limits | None:
+        return change(Limits(cpus, **more), BEFORE, 4.0, self.write, self.tell)
+
+
+def test_a_smaller_limit_is_told_before_it_holds() -> None:
+    worker = Worker()
+    assert worker.change(0.5) == Limits(0.5, 100, 1000)
+    assert worker.happened == [("told", 0.5), ("limited", 0.5), ("told", 0.5)]
+
+
+def test_a_larger_limit_is_told_when_it_holds() -> None:
+    worker = Worker()
+    worker.change(3.5)
+    assert worker.happened == [("limited", 3.5), ("told", 3.5)]
+
+
+def test_what_holds_already_is_not_touched() -> None:
+    worker = Worker()
+    assert worker.change(1.0, weight=100) is None
+    assert worker.happened == []
+
+
+@pytest.mark.parametrize(("cpus", "happened"), [(0.5, [("told", 0.5), ("told", 1.0)]), (3.0, [])])
+def test_a_refusal_leaves_the_worker_with_the_truth(cpus: float, happened: list[object]) -> None:
+    worker = Worker(refuses=True)
+    with pytest.raises(ExecutorError):
+        worker.change(cpus)
+    assert worker.happened == happened
+
+
+def test_who_cannot_be_told_of_a_smaller_limit_keeps_the_larger() -> None:
+    worker = Worker(full_disk=True)
+    with pytest.raises(OSError, match="disk full"):
+        worker.change(0.5)
+    assert worker.happened == []
+    assert worker.change(2.0) == Limits(2.0, 100, 1000), "a larger one holds all the same"
+
+
+@pytest.mark.parametrize(
+    ("known", "others"), [(b'{"cpus": 9, "world_size": 3}', {"world_size": 3}), (b"", {}), (b"[1]", {}), (b"\xff", {})]
+)
+def test_the_control_file(known: bytes, others: dict[str, int]) -> None:
+    text = json.loads(control_text(known, Limits(2.5, 7, 1000), 4.0))
+    assert text == {"cpus": 2.5, "threads": 2, "memory": 1000, **others}
+    assert json.loads(control_text(known, Limits(), 4.0))["threads"] == 4
