@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 IMAGE = "schedulearn-test"
+CHANGES = ["ENV PATH=/usr/local/bin:/usr/bin", "ENV LD_LIBRARY_PATH=/usr/local/lib", 'CMD ["/bin/sh"]']
 _TOOLS = """
 sh cat cp chmod chown date dd echo env false find grep head id kill ln ls mkdir mv ps pwd readlink rm sed seq sha256sum
 sleep sort stat sync tail tar tee test touch tr true truncate uname uniq wc

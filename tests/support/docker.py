@@ -21,7 +21,7 @@ import pytest
 
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.process.procfs import all_pids, descendants
-from support.base_image import IMAGE, base_image
+from support.base_image import CHANGES, IMAGE, base_image
 
 START_WITHIN = 60.0  # seconds
 STOP_WITHIN = 60.0
@@ -174,8 +174,7 @@ def load_image(daemon: Daemon) -> None:
     """The base image, made from what is on this machine: no registry is needed."""
     with daemon.client(timeout=300) as client:
         if not client.images.list(name=IMAGE):
-            changes = ["ENV PATH=/usr/local/bin:/usr/bin", "ENV LD_LIBRARY_PATH=/usr/local/lib", 'CMD ["/bin/sh"]']
-            client.api.import_image_from_file(str(base_image()), IMAGE, "latest", changes=changes)
+            client.api.import_image_from_file(str(base_image()), IMAGE, "latest", changes=CHANGES)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 They are copied from where this test runs, so that building the image asks no index of packages.
 """
 
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -14,7 +15,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-from support.base_image import IMAGE, as_root, linked
+from support.base_image import CHANGES, as_root, base_image, linked
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = "schedulearn-test-python"
@@ -23,24 +24,22 @@ _PACKAGES = Path(f"usr/local/lib/python{sys.version_info.major}.{sys.version_inf
 
 def make_base(client: Any, ssh: str) -> None:
     """Make the image `BASE` on an engine; `ssh` is the program that servers elsewhere are reached with."""
-    container = client.api.create_container(IMAGE, ["true"])["Id"]
-    try:
-        with tempfile.TemporaryFile() as archive:
-            _write(archive, Path(ssh))
-            archive.seek(0)
-            client.api.put_archive(container, "/", archive)
-        client.api.commit(container, BASE, conf={"Env": ["PIP_NO_INDEX=1", "PIP_DISABLE_PIP_VERSION_CHECK=1"]})
-    finally:
-        client.api.remove_container(container, force=True)
+    with tempfile.TemporaryDirectory(prefix="schedulearn-image-") as folder:
+        archive = Path(folder, "image.tar")
+        shutil.copy(base_image(), archive)
+        _add(archive, Path(ssh))
+        client.api.import_image_from_file(str(archive), BASE, "latest", changes=[*CHANGES, "ENV PIP_NO_INDEX=1"])
 
 
-def _write(archive: Any, ssh: Path) -> None:
+def _add(archive: Path, ssh: Path) -> None:
     files = {_PACKAGES / name: path for one in _needed() for name, path in _files(one)}
     programs = [ssh, *(path for path in files.values() if ".so" in path.suffixes)]
     system = {place: path for place, path in linked(programs).items() if place.parts[1] != "local"}
-    with tarfile.open(fileobj=archive, mode="w") as tar:
+    with tarfile.open(archive, "a") as tar:
+        there = set(map(Path, tar.getnames()))  # an engine takes no archive that names a file twice
         for place, path in {**files, **system, Path("usr/bin/ssh"): ssh}.items():
-            tar.add(path.resolve(), str(place), recursive=False, filter=as_root)
+            if place not in there:
+                tar.add(path.resolve(), str(place), recursive=False, filter=as_root)
 
 
 def _needed() -> list[Distribution]:

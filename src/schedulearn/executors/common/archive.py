@@ -179,7 +179,9 @@ def _below(name: str, links: set[PurePosixPath]) -> PurePosixPath:
 def _open(chunks: Iterable[bytes]) -> tarfile.TarFile:
     """With large pieces: the library's usual ones make large files slow."""
     stream = io.BufferedReader(_Stream(chunks), CHUNK)
-    return tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK, copybufsize=CHUNK)
+    archive = tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK)  # noqa: SIM115 (the caller closes it)
+    archive.copybufsize = CHUNK  # type: ignore[attr-defined]
+    return archive
 
 
 class _Stream(io.RawIOBase):
