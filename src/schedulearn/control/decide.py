@@ -125,16 +125,13 @@ class _Placing:
             return self._place_in_turn([pair for pair in changed if not pair[0].pinned])
 
     def move_stopped(self, pool: str) -> None:
-        """Who has lost its place to a job that can be nowhere else goes where nobody is, if it may be stopped."""
-        if not self._ledger.free_slots(pool):
-            return
+        """Who has lost its place to a job that can be nowhere else goes where there is room, if it may be stopped."""
         moved = []
-        with self._suspended_places_closed():
-            for job in self.stopped:
-                spots = self._elsewhere(job) if pays_to_move(job, self._contest.now, self._contest.facts) else None
-                if spots:
-                    moved.append(job.id)
-                    self.grants.append(Grant(job.id, spots))
+        for job in self.stopped if self._ledger.free_slots(pool) else ():
+            spots = self._elsewhere(job) if pays_to_move(job, self._contest.now, self._contest.facts) else None
+            if spots:
+                moved.append(job.id)
+                self.grants.append(Grant(job.id, spots))
         self.stopped = [job for job in self.stopped if job.id not in moved]
 
     def _elsewhere(self, job: Job) -> tuple[Spot, ...] | None:
