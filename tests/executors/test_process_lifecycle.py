@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +247,22 @@ def test_a_pause_that_was_taken_back_before_it_worked_is_never_confirmed(bench: 
     executor.adopt(launch.worker, launch.node)
     bench.started(launch, count=3)
     assert not [event for event in bench.recorder.events if isinstance(event, WorkerPaused)]
+
+
+def test_nothing_at_all_happens_in_a_worker_whose_pause_was_confirmed(bench: Any) -> None:
+    launch = bench.launch("(while true; do echo child >> ticks; done) & while true; do echo tick >> ticks; done")
+    executor = bench.executor()
+    executor.start(launch)
+    executor.pause(launch.worker, launch.node)  # at once: it is confirmed after the start
+    bench.recorder.wait(WorkerPaused, launch.worker)
+    for count in (2, 3):
+        executor.resume(launch.worker, launch.node)
+        before = bench.file(launch, "ticks").stat().st_size
+        bench.until(lambda size=before: bench.file(launch, "ticks").stat().st_size > size, "it goes on")
+        executor.pause(launch.worker, launch.node)
+        bench.recorder.wait(WorkerPaused, launch.worker, count)
+        silent = bench.file(launch, "ticks").stat().st_size
+        time.sleep(0.05)  # a process that still ran would write thousands of lines in it
+        assert bench.file(launch, "ticks").stat().st_size == silent
+    executor.stop(launch.worker, launch.node, 0)
+    bench.ended(launch)

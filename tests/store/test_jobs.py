@@ -51,15 +51,6 @@ def test_every_field_of_a_job_survives(make):
     assert make.store.job(job.id).job == changed
 
 
-def test_what_moves_have_cost(make):
-    assert make.store.migrations() == (0, 0.0)
-    jobs = [make.job() for _ in range(3)]
-    jobs[0].migrations, jobs[0].migration_seconds = 2, 7.5
-    jobs[1].migrations, jobs[1].migration_seconds = 1, 2.25
-    make.save(jobs=jobs)
-    assert make.store.migrations() == (3, 9.75)
-
-
 def test_no_such_job(store):
     assert store.job(JobId(4711)) is None
     assert store.attempts_of(JobId(4711)) == []

@@ -106,13 +106,6 @@ class Jobs(Part):
             row = connection.execute(query).one_or_none()
         return (row.finished_at, JobId(row.id)) if row else None
 
-    def migrations(self) -> tuple[int, float]:
-        """Of all jobs together: how many there were, and the seconds that were lost in them."""
-        columns = sa.func.sum(jobs.c.migrations), sa.func.sum(jobs.c.migration_seconds)
-        with self._db.read() as connection:
-            count, seconds = connection.execute(sa.select(*columns).where(jobs.c.migrations > 0)).one()
-        return int(count or 0), float(seconds or 0.0)
-
 
 def read_attempts(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> list[Attempt]:
     """Attempts with their workers, by two queries however many there are. `wanted` may speak of jobs too."""

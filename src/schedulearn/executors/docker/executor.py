@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.events import Event, WorkerExited, WorkerStarted
+from schedulearn.domain.events import Event, WorkerExited, WorkerPaused, WorkerStarted
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Ending, Outcome
@@ -24,7 +24,7 @@ from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked
 from schedulearn.executors.docker.beside import Beside
 from schedulearn.executors.docker.calls import Calls, Unreachable
 from schedulearn.executors.docker.connect import Engine
-from schedulearn.executors.docker.containers import CREATED, Containers, State
+from schedulearn.executors.docker.containers import CREATED, PAUSED, Containers, State
 from schedulearn.executors.docker.ending import Ender, Patience
 from schedulearn.executors.docker.follower import Follower
 from schedulearn.executors.docker.grace import Grace
@@ -107,7 +107,7 @@ class DockerExecutor:
         self._unwanted(worker).set()  # a start that is under way ends early
 
     def pause(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
-        self._submit(worker, self._containers.pause, self._containers.name(worker))
+        self._submit(worker, self._pause, worker)
 
     def resume(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
         self._submit(worker, self._containers.resume, self._containers.name(worker))
@@ -299,6 +299,13 @@ class DockerExecutor:
         elif first:
             self._containers.kill(state.id, signal.SIGTERM)
         self._rounds.wake()
+
+    def _pause(self, worker: WorkerId) -> None:
+        name = self._containers.name(worker)
+        self._containers.pause(name)
+        state = self._containers.find(name)
+        if state and state.status == PAUSED:
+            self._emit(WorkerPaused(self._clock.now(), worker))
 
     def _set_limits(self, worker: WorkerId, limits: Limits) -> None:
         event = self._limiter.set(worker, limits) if worker in self._followers else None
