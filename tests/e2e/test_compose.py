@@ -49,7 +49,8 @@ def test_the_service_in_containers_runs_a_job_beside_them(composed: Composed, tm
         wait_until(lambda: progress(client, job), PATIENCE, "what the job reports arrives while it runs")
         assert progress(client, job)["value"] == 0.25
         [container] = workers(composed)
-        assert not any(SOCKET in mount["Source"] for mount in container["Mounts"])
+        assert container["Mounts"] == []
+        assert container["Config"]["Healthcheck"]["Test"] == ["NONE"]
         composed("restart", "--timeout", "30", "scheduler")
         composed.run(container["Id"], "touch", "/work/seen", user="65534:65534")
         ended = wait_until(lambda: finished(client, job), PATIENCE, "the job ends")

@@ -1,5 +1,6 @@
 """The small parts: locks, the scheduler's lease, the clock, the nudge, the explainer."""
 
+import json
 import os
 import subprocess
 import sys
@@ -259,6 +260,14 @@ def test_the_first_start_makes_an_administrator_and_tells_the_command_line(tmp_p
         assert file.stat().st_mode & 0o777 == 0o600
     with Runtime(Options(tmp_path / "new")) as runtime:
         assert runtime.first_token is None
+
+
+@pytest.mark.parametrize(("told", "given"), [("", "http://127.0.0.1:7311"), ("http://lab:80", "http://lab:80")])
+def test_jobs_may_be_given_another_address_than_the_command_line(tmp_path: Path, told: str, given: str) -> None:
+    with Runtime(Options(tmp_path, url=told)) as runtime:
+        runtime.publish("http://127.0.0.1:7311")
+        assert runtime.store.setting("url", "") == given
+        assert json.loads(runtime.folder.client_file.read_text())["url"] == "http://127.0.0.1:7311"
 
 
 def test_killed_at_its_first_start_it_locks_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

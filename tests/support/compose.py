@@ -67,11 +67,7 @@ class Composed:
     def __call__(self, *words: str) -> str:
         """One command of compose; AssertionError, with what it said, if it fails."""
         command = [*self._program, "--file", str(ROOT / "compose.yaml"), *words]
-        import time
-
-        t = time.time()
         done = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=PATIENCE, check=False)
-        print(words, time.time() - t)
         assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout[-5000:]}\n{done.stderr[-5000:]}"
         return done.stdout
 
@@ -79,10 +75,10 @@ class Composed:
         self("down", "--volumes")
 
     def client(self) -> Client:
-        """The administrator's, from this machine, with the token that the first start left in the volume."""
+        """From this machine, with a token made by the command line beside the API."""
         wait_until(self._answers, PATIENCE, "the API answers")
-        token = json.loads(self.run(self.inspect("api")["Id"], "cat", "client.json"))["token"]
-        return Client(f"http://127.0.0.1:{self.port}", token)
+        made = self.run(self.inspect("api")["Id"], "schedulearn", "tokens", "create", "--user", "admin", "--json")
+        return Client(f"http://127.0.0.1:{self.port}", json.loads(made)["token"])
 
     def _answers(self) -> bool:
         with Client(f"http://127.0.0.1:{self.port}", "none") as client, suppress(ServiceUnreachable):

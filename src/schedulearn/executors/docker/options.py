@@ -34,6 +34,7 @@ def container_options(
         "user": f"{uid}:{gid}",
         "working_dir": WORK,
         "environment": container_environment(launch, network),
+        "healthcheck": {"test": ["NONE"]},  # the image's own asks for a service, and a job is none
         "host_config": host_options(launch, rules, network, [*binds(launch, rules), *more_binds]),
     }
     # The image's own entry point is set aside: the command runs as it was written.
