@@ -39,6 +39,7 @@ TABLE: list[tuple[str, str, Any, int, int, int, int, int]] = [
     ("GET", f"{V1}/jobs/JOB/explain", None, 401, 200, 200, 200, 403),
     ("GET", f"{V1}/jobs/JOB/attempts", None, 401, 200, 200, 200, 403),
     ("GET", f"{V1}/jobs/JOB/files", None, 401, 200, 403, 200, 403),
+    ("POST", f"{V1}/jobs/JOB/exec", {"command": ["true"]}, 401, 409, 403, 409, 403),
     ("GET", f"{V1}/events?follow=false", None, 401, 200, 200, 200, 403),
     ("POST", f"{V1}/attempts/JOB.1/reports", {"worker": "JOB.1.0", "points": []}, 401, 403, 403, 403, 200),
     ("HEAD", f"{V1}/snapshots/{SHA}", None, 401, 404, 404, 404, 403),

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from schedulearn.client import (
+    STDERR,
+    STDOUT,
     ApiError,
     Client,
     ClientError,
@@ -473,6 +475,51 @@ class TestPull:
 
         with Client(serve(answer).url, "t") as client, pytest.raises(ServiceUnreachable, match="broke"):
             client.pull(17, to=tmp_path)
+
+
+class TestExec:
+    @staticmethod
+    def parcels(*given: tuple[int, bytes]) -> bytes:
+        return b"".join(bytes([kind]) + len(content).to_bytes(4, "big") + content for kind, content in given)
+
+    def serving(self, serve: Serve, data: bytes, size: int) -> Any:
+        def answer(handler: Any, request: Any) -> None:
+            handler.start_chunks()
+            for place in range(0, len(data), size):
+                handler.chunk(data[place : place + size])
+            handler.chunk(b"")
+
+        return serve(answer)
+
+    @pytest.mark.parametrize("size", [1, 7, 1000])
+    def test_output_and_exit_code_however_they_are_cut(self, serve: Serve, size: int) -> None:
+        data = self.parcels((0, b""), (1, b"out"), (0, b""), (2, b"err"), (1, b""), (3, b"42"))
+        service = self.serving(serve, data, size)
+        with Client(service.url, "t") as client, client.exec(17, ["ls", "-l"], worker=2) as running:
+            assert list(running) == [(STDOUT, b"out"), (STDERR, b"err"), (STDOUT, b"")]
+            assert running.exit_code == 42
+        asked = service.requests[0]
+        assert (asked.method, asked.path) == ("POST", "/jobs/17/exec")
+        assert asked.json() == {"command": ["ls", "-l"], "worker": 2}
+
+    def test_a_command_that_is_lost(self, serve: Serve) -> None:
+        service = self.serving(serve, self.parcels((1, b"out"), (4, b'{"detail": "the engine hung up"}')), 1000)
+        with (
+            Client(service.url, "t") as client,
+            client.exec(17, ["ls"]) as running,
+            pytest.raises(ApiError, match="hung up"),
+        ):
+            list(running)
+
+    @pytest.mark.parametrize("kept", [3, 7, 8])  # in a header, in a content, between two parcels
+    def test_a_stream_that_breaks_off(self, serve: Serve, kept: int) -> None:
+        service = self.serving(serve, self.parcels((1, b"out"), (3, b"0"))[:kept], 1000)
+        with (
+            Client(service.url, "t") as client,
+            client.exec(17, ["ls"]) as running,
+            pytest.raises(ServiceUnreachable, match="not known"),
+        ):
+            list(running)
 
 
 class TestSettings:

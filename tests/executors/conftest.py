@@ -21,6 +21,7 @@ from schedulearn.executors.process.procfs import all_pids, descendants, stat_fie
 from support.bench import NODE, SystemClock, Workbench, until
 from support.docker import Daemons
 from support.docker_bench import DockerBench
+from support.simulated_bench import SimulatedBench
 
 
 def dead(pid: int) -> bool:
@@ -133,3 +134,8 @@ def containers(root: Path, daemons: Daemons) -> Iterator[DockerBench]:
     """At the end no container may be left, whatever the test did."""
     with DockerBench(root, daemons(0)) as bench:
         yield bench
+
+
+@pytest.fixture
+def simulated(root: Path) -> SimulatedBench:
+    return SimulatedBench(root)

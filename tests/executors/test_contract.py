@@ -1,6 +1,8 @@
-"""What every executor must do, written against the protocol alone. A new executor adds itself to `EXECUTORS`."""
+"""What every executor must do, written against the protocol alone. A new executor adds itself to `EXECUTORS`.
 
-import time
+What the workers do has names (`support/deeds.py`); the bench knows how its executor is made to do it, and how to wait.
+"""
+
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ from schedulearn.domain.ids import JobId
 from schedulearn.domain.outcome import Ending
 from schedulearn.domain.ports import Executor, Launch
 from schedulearn.domain.usage import Limits
+from support import deeds
 from support.bench import Workbench
 
 # The name of a fixture that makes executors, and options for them.
@@ -18,12 +21,8 @@ EXECUTORS: dict[str, tuple[str, dict[str, Any]]] = {
     "process": ("processes", {}),
     "process, without pidfd": ("processes", {"use_pidfd": False}),
     "docker": ("containers", {}),
+    "simulated": ("simulated", {}),
 }
-FOREVER = ("sleep", "1000")
-OBEDIENT = (
-    "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print('ready', flush=True); time.sleep(1000)"
-)
-STUBBORN = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(1000)"
 
 
 @pytest.fixture(params=sorted(EXECUTORS))
@@ -53,7 +52,7 @@ def test_it_has_nodes(make: Any) -> None:
 
 @pytest.mark.parametrize("code", [0, 1, 42])
 def test_a_worker_starts_and_exits(make: Any, bench: Any, code: int) -> None:
-    launch = bench.launch(f"exit {code}")
+    launch = bench.doing(deeds.exits(code))
     make().start(launch)
     outcome = bench.ended(launch)
     assert (outcome.ending, outcome.exit_code) == (Ending.EXITED, code)
@@ -63,7 +62,7 @@ def test_a_worker_starts_and_exits(make: Any, bench: Any, code: int) -> None:
 
 
 def test_a_worker_that_cannot_be_started(make: Any, bench: Any) -> None:
-    launch = bench.launch(("no-such-program-anywhere",))
+    launch = bench.doing(deeds.MISSING)
     make().start(launch)
     outcome = bench.ended(launch)
     assert outcome.ending is Ending.NOT_STARTED
@@ -72,50 +71,50 @@ def test_a_worker_that_cannot_be_started(make: Any, bench: Any) -> None:
 
 
 def test_start_twice_runs_once(make: Any, bench: Any) -> None:
-    launch = bench.launch("echo once >> ran; exec sleep 1000")
+    launch = bench.doing(deeds.NOTED)
     executor = make()
     executor.start(launch)
     executor.start(launch)
     bench.started(launch, count=2)
-    assert bench.content(launch, "ran") == b"once\n"
+    assert bench.times_run(launch) == 1
     executor.stop(launch.worker, launch.node, 0)
     bench.ended(launch)
     executor.start(launch)  # even after its end: it is only told again
     bench.ended(launch, count=2)
-    assert bench.content(launch, "ran") == b"once\n"
+    assert bench.times_run(launch) == 1
 
 
 def test_stop_lets_it_end_in_peace(make: Any, bench: Any) -> None:
-    launch = bench.python(OBEDIENT)
+    launch = bench.doing(deeds.OBEYS)
     executor = make()
     executor.start(launch)
-    bench.until(lambda: b"ready" in bench.output(launch))
+    bench.ready(launch)
     executor.stop(launch.worker, launch.node, 30)
     assert bench.ended(launch).exit_code == 7
 
 
 def test_stop_kills_after_the_grace_period(make: Any, bench: Any) -> None:
-    launch = bench.python(STUBBORN)
+    launch = bench.doing(deeds.REFUSES)
     executor = make()
     executor.start(launch)
-    bench.until(lambda: b"ready" in bench.output(launch))
+    bench.ready(launch)
     executor.stop(launch.worker, launch.node, 0.1)
     outcome = bench.ended(launch)
     assert (outcome.ending, outcome.signal) == (Ending.SIGNALLED, 9)
 
 
 def test_a_second_stop_may_shorten_the_first(make: Any, bench: Any) -> None:
-    launch = bench.python(STUBBORN)
+    launch = bench.doing(deeds.REFUSES)
     executor = make()
     executor.start(launch)
-    bench.until(lambda: b"ready" in bench.output(launch))
+    bench.ready(launch)
     executor.stop(launch.worker, launch.node, 1000)
     executor.stop(launch.worker, launch.node, 0)
     assert bench.ended(launch).signal == 9
 
 
 def test_stop_right_after_start(make: Any, bench: Any) -> None:
-    launch = bench.launch(FOREVER)
+    launch = bench.doing(deeds.FOREVER)
     executor = make()
     executor.start(launch)
     executor.stop(launch.worker, launch.node, 0)
@@ -123,27 +122,27 @@ def test_stop_right_after_start(make: Any, bench: Any) -> None:
 
 
 def test_stop_of_one_that_was_never_started(make: Any, bench: Any) -> None:
-    launch = bench.launch(FOREVER)
+    launch = bench.doing(deeds.FOREVER)
     make().stop(launch.worker, launch.node, 0)
     assert bench.ended(launch).ending is Ending.LOST
 
 
 def test_pause_and_resume(make: Any, bench: Any) -> None:
-    launch = bench.launch("while true; do echo tick; sleep 0.01; done")
+    launch = bench.doing(deeds.TICKS)
     executor = make()
     executor.start(launch)
-    bench.until(lambda: bench.output(launch))
+    bench.until(lambda: bench.ticks(launch))
     executor.pause(launch.worker, launch.node)
-    bench.until(lambda: _stands_still(bench, launch), "a paused worker prints nothing")
-    silent = len(bench.output(launch))
+    bench.until(lambda: _stands_still(bench, launch), "a paused worker gets nothing done")
+    silent = bench.ticks(launch)
     executor.resume(launch.worker, launch.node)
-    bench.until(lambda: len(bench.output(launch)) > silent, "a resumed worker goes on")
+    bench.until(lambda: bench.ticks(launch) > silent, "a resumed worker goes on")
     executor.stop(launch.worker, launch.node, 0)
     bench.ended(launch)
 
 
 def test_a_pause_is_confirmed_when_the_whole_tree_stands_still(make: Any, bench: Any) -> None:
-    launch = bench.launch("(while true; do echo child; sleep 0.01; done) & while true; do echo tick; sleep 0.01; done")
+    launch = bench.doing(deeds.TREE_TICKS)
     executor = make()
     executor.start(launch)
     executor.pause(launch.worker, launch.node)  # at once: it is confirmed after the start
@@ -151,11 +150,11 @@ def test_a_pause_is_confirmed_when_the_whole_tree_stands_still(make: Any, bench:
     assert kinds(bench, launch) == [WorkerStarted, WorkerPaused]
     for count in (2, 3):
         executor.resume(launch.worker, launch.node)
-        before = len(bench.output(launch))
-        bench.until(lambda size=before: len(bench.output(launch)) > size, "it goes on")
+        before = bench.ticks(launch)
+        bench.until(lambda size=before: bench.ticks(launch) > size, "it goes on")
         executor.pause(launch.worker, launch.node)
         bench.recorder.wait(WorkerPaused, launch.worker, count)
-        bench.until(lambda: _stands_still(bench, launch), "nothing comes but what was printed before")
+        bench.until(lambda: _stands_still(bench, launch), "nothing comes but what was on its way")
     executor.pause(launch.worker, launch.node)  # it stands still already, and says so again
     bench.recorder.wait(WorkerPaused, launch.worker, 4)
     executor.stop(launch.worker, launch.node, 0)
@@ -164,9 +163,10 @@ def test_a_pause_is_confirmed_when_the_whole_tree_stands_still(make: Any, bench:
 
 
 def test_the_next_life_is_told_that_a_worker_stands_still(make: Any, bench: Any) -> None:
-    launch = bench.launch("trap 'exit 5' TERM; while true; do sleep 0.01; done")
+    launch = bench.doing(deeds.SHELL_OBEYS)
     first = make()
     first.start(launch)
+    bench.ready(launch)
     first.pause(launch.worker, launch.node)
     bench.recorder.wait(WorkerPaused, launch.worker)
     first.close()
@@ -180,7 +180,7 @@ def test_the_next_life_is_told_that_a_worker_stands_still(make: Any, bench: Any)
 
 
 def test_a_pause_of_one_that_has_ended_confirms_nothing(make: Any, bench: Any) -> None:
-    launch = bench.launch("true")
+    launch = bench.doing(deeds.exits(0))
     executor = make()
     executor.start(launch)
     bench.ended(launch)
@@ -192,16 +192,16 @@ def test_a_pause_of_one_that_has_ended_confirms_nothing(make: Any, bench: Any) -
 
 def _stands_still(bench: Any, launch: Launch) -> bool:
     """Twenty looks, each longer than the worker's own rhythm, and nothing new."""
-    before = len(bench.output(launch))
+    before = bench.ticks(launch)
     for _ in range(20):
-        time.sleep(0.02)
-        if len(bench.output(launch)) != before:
+        bench.pass_time(0.02)
+        if bench.ticks(launch) != before:
             return False
     return True
 
 
 def test_stop_ends_a_paused_worker(make: Any, bench: Any) -> None:
-    launch = bench.launch(FOREVER)
+    launch = bench.doing(deeds.FOREVER)
     executor = make()
     executor.start(launch)
     bench.started(launch)
@@ -211,7 +211,7 @@ def test_stop_ends_a_paused_worker(make: Any, bench: Any) -> None:
 
 
 def test_the_next_life_adopts_a_running_worker(make: Any, bench: Any) -> None:
-    launch = bench.launch("while [ ! -e go ]; do sleep 0.01; done; exit 5")
+    launch = bench.doing(deeds.WAITS)
     first = make()
     first.start(launch)
     bench.started(launch)
@@ -219,31 +219,61 @@ def test_the_next_life_adopts_a_running_worker(make: Any, bench: Any) -> None:
     second = make()
     second.adopt(launch.worker, launch.node)
     bench.started(launch, count=2)
-    bench.touch(launch, "go")
+    bench.let_go(launch)
     assert bench.ended(launch).exit_code == 5
     second.adopt(launch.worker, launch.node)
     assert bench.ended(launch, count=2).exit_code == 5
 
 
 def test_adopting_one_that_was_never_started(make: Any, bench: Any) -> None:
-    launch = bench.launch(FOREVER)
+    launch = bench.doing(deeds.FOREVER)
     make().adopt(launch.worker, launch.node)
     assert bench.ended(launch).ending is Ending.LOST
 
 
+def test_a_checkpoint_is_known_until_the_job_is_forgotten(make: Any, bench: Any) -> None:
+    launch = bench.doing(deeds.SAVES)
+    executor = make()
+    executor.start(launch)
+    bench.ready(launch)
+    assert not executor.has_checkpoint(JobId(1))
+    executor.stop(launch.worker, launch.node, 1000)
+    assert bench.ended(launch).ok
+    executor.close()
+    second = make()
+    assert second.has_checkpoint(JobId(1))
+    assert not second.has_checkpoint(JobId(2))
+    second.forget(JobId(1))
+    bench.until(lambda: not second.has_checkpoint(JobId(1)))
+
+
+def test_what_runs_is_not_forgotten(make: Any, bench: Any) -> None:
+    launch, other = bench.doing(deeds.FOREVER), bench.doing(deeds.exits(0), job=11)
+    executor = make()
+    executor.start(launch)
+    executor.start(other)
+    bench.started(launch)
+    bench.ended(other)
+    executor.forget(JobId(1))
+    executor.forget(JobId(11))
+    bench.until(lambda: bench.jobs_kept() == {"1"})
+    executor.stop(launch.worker, launch.node, 0)
+    bench.ended(launch)
+
+
 def test_forget_removes_all_of_a_job(make: Any, bench: Any) -> None:
-    launch, other = bench.launch("echo x > file"), bench.launch("true", job=11)
+    launch, other = bench.doing(deeds.WRITES), bench.doing(deeds.exits(0), job=11)
     executor = make()
     for one in (launch, other):
         executor.start(one)
         bench.ended(one)
     executor.forget(JobId(1))
     executor.forget(JobId(1))
-    bench.until(lambda: [p.name for p in (bench.root / "jobs").iterdir()] == ["11"])
+    bench.until(lambda: bench.jobs_kept() == {"11"})
 
 
 def test_pause_resume_and_forget_of_the_unknown_do_nothing(make: Any, bench: Any) -> None:
-    launch = bench.launch("true")
+    launch = bench.doing(deeds.exits(0))
     executor = make()
     executor.pause(launch.worker, launch.node)
     executor.resume(launch.worker, launch.node)
@@ -253,11 +283,11 @@ def test_pause_resume_and_forget_of_the_unknown_do_nothing(make: Any, bench: Any
 
 
 def test_what_a_worker_uses_is_known_while_it_runs(make: Any, bench: Any) -> None:
-    launch = bench.python("print('ready', flush=True)\nwhile True: pass")
+    launch = bench.doing(deeds.BUSY)
     executor = make()
     assert executor.usage(launch.worker, launch.node) is None
     executor.start(launch)
-    bench.until(lambda: b"ready" in bench.output(launch))
+    bench.ready(launch)
     first = bench.until(lambda: executor.usage(launch.worker, launch.node))
     bench.until(lambda: executor.usage(launch.worker, launch.node).cpu_seconds > first.cpu_seconds)
     executor.stop(launch.worker, launch.node, 0)
@@ -266,7 +296,7 @@ def test_what_a_worker_uses_is_known_while_it_runs(make: Any, bench: Any) -> Non
 
 
 def test_limits_are_changed_or_it_is_said_why_not(make: Any, bench: Any) -> None:
-    launch = bench.launch(FOREVER, cpu_limit=1.0)
+    launch = bench.doing(deeds.FOREVER, cpu_limit=1.0)
     executor = make()
     executor.set_limits(launch.worker, launch.node, Limits(cpus=0.3))  # it does not run yet: nothing happens
     executor.start(launch)

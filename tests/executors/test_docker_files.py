@@ -3,7 +3,6 @@
 import io
 import os
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import Conflict, ExecutorError, InvalidSpec, NotFound
+from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.outcome import Ending
 from schedulearn.executors.common.archive import Entry, moved, pack, unpack
@@ -19,7 +18,7 @@ from schedulearn.executors.common.folders import StaleAttempt, commit, newest_at
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.executors.docker import live
 from schedulearn.executors.docker.rounds import Rounds
-from schedulearn.executors.docker.rules import NOBODY, Rules
+from schedulearn.executors.docker.rules import Rules
 from support.docker import Daemons
 from support.docker_bench import DockerBench
 
@@ -152,65 +151,6 @@ def test_shared_checkpoints_are_not_copied(containers: DockerBench, daemons: Dae
     assert found == {"1": "late\n", "2": "2\n"}
     first.forget(JobId(1))
     containers.until(lambda: not list((tmp_path / "shared").rglob("n")))
-
-
-# --- beside a running worker
-
-
-@pytest.fixture
-def sleeping(containers: DockerBench) -> Any:
-    launch = containers.launch("mkdir out; echo x > out/model; echo ready; exec sleep 1000", env={"MARK": "here"})
-    executor = containers.executor()
-    executor.start(launch)
-    containers.until(lambda: b"ready" in containers.output(launch))
-    yield executor, launch
-    executor.stop(launch.worker, launch.node, 0)
-    containers.ended(launch)
-
-
-def test_a_command_beside_it(sleeping: Any) -> None:
-    executor, launch = sleeping
-    running = executor.beside.run(launch.worker, ["sh", "-c", "id -u; pwd; echo $MARK; echo bad >&2; exit 3"])
-    said = b"".join(running).split()
-    assert sorted(said) == sorted([b"%d" % NOBODY, b"/work", b"here", b"bad"])
-    assert running.exit_code == 3
-
-
-def test_a_command_beside_it_that_does_not_exist(sleeping: Any) -> None:
-    executor, launch = sleeping
-    running = executor.beside.run(launch.worker, ["no-such-thing"])
-    assert b"no-such-thing" in b"".join(running)
-    assert running.exit_code in (126, 127)
-
-
-def test_nothing_runs_beside_a_worker_that_is_not_there(sleeping: Any, containers: DockerBench) -> None:
-    executor, launch = sleeping
-    executor.pause(launch.worker, launch.node)
-    containers.until(lambda: containers.inspect(launch)["State"]["Paused"])
-    with pytest.raises(Conflict, match="paused"):
-        executor.beside.run(launch.worker, ["true"])
-    with pytest.raises(NotFound):
-        executor.beside.run(replace(launch, worker=launch.worker._replace(job=JobId(9))).worker, ["true"])
-
-
-def names(chunks: Any) -> dict[str, bytes]:
-    found = {}
-    with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
-        for member in archive:
-            file = archive.extractfile(member) if member.isreg() else None
-            found[member.name] = file.read() if file else b""
-    return found
-
-
-def test_files_of_a_running_worker(sleeping: Any) -> None:
-    executor, launch = sleeping
-    assert names(executor.beside.files(launch.worker, "")) == {".": b"", "out": b"", "out/model": b"x\n"}
-    assert names(executor.beside.files(launch.worker, "out/model")) == {"out/model": b"x\n"}
-    with pytest.raises(NotFound):
-        executor.beside.files(launch.worker, "nothing")
-    for path in ("/etc/passwd", "../etc/passwd", "out/../../etc"):
-        with pytest.raises(InvalidSpec):
-            executor.beside.files(launch.worker, path)
 
 
 # --- archives and folders alone

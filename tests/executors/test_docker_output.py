@@ -134,6 +134,19 @@ def test_lives_of_the_service_share_one_log(containers: DockerBench) -> None:
     assert containers.output(launch) == b"".join(b"line %d\n" % i for i in range(100))
 
 
+def test_the_end_of_a_worker_whose_output_an_earlier_life_has_copied(containers: DockerBench) -> None:
+    launch = containers.launch("trap 'exit 3' TERM; echo ready; while true; do sleep 0.05; done")
+    executor = containers.executor()
+    executor.start(launch)
+    containers.until(lambda: containers.output(launch) == b"ready\n")
+    executor.close()
+    executor = containers.executor()
+    executor.adopt(launch.worker, launch.node)
+    executor.stop(launch.worker, launch.node, 1000)
+    assert containers.ended(launch).exit_code == 3
+    assert containers.output(launch).count(b"ready") == 1
+
+
 def test_streams_that_break_are_opened_anew(containers: DockerBench) -> None:
     launch = containers.python("import time\nfor i in range(100):\n  print('line', i)\n  time.sleep(0.03)")
     executor = containers.executor()

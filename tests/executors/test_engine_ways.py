@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -14,11 +15,16 @@ from typing import Any
 import pytest
 
 from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.ids import JobId, WorkerId
 from schedulearn.executors.docker.address import parse_address
+from schedulearn.executors.docker.beside import DockerBeside
+from schedulearn.executors.docker.calls import Calls
 from schedulearn.executors.docker.connect import Engine
+from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.tunnel import ssh_command, ssh_words
 from support.base_image import IMAGE
-from support.docker import Daemon
+from support.beside import outcome
+from support.docker import Daemon, load_image
 from support.engines import certificates, look_at, problem
 from support.waiting import wait_until
 
@@ -61,6 +67,27 @@ def test_an_engine_over_tls(tls_engine: Any, tmp_path: Path, monkeypatch: pytest
     assert look_at(address, certificates=per_host).node, "a folder for each host"
     monkeypatch.setenv("DOCKER_CERT_PATH", str(tls))
     assert look_at(address).node, "Docker's own variable"
+
+
+def test_a_command_in_a_container_over_tls(tls_engine: Any, tmp_path: Path) -> None:
+    """It has a connection of its own, which TLS treats in its own way."""
+    daemon, tls = tls_engine
+    load_image(daemon)
+    worker = WorkerId(JobId(1), 1, 0)
+    containers = Containers(Calls(Engine(f"tcp://127.0.0.1:{daemon.port}", tls)), "ways")
+    host = {"network_mode": "none"}
+    made = containers.create({"image": IMAGE, "command": ["sleep", "1000"], "name": containers.name(worker),
+                              "working_dir": "/work", "host_config": host})  # fmt: skip
+    containers.start(made)
+    command = DockerBeside(containers).run(worker, ["sh", "-c", "echo out; echo err >&2; exit 3"])
+    assert outcome(command) == (b"out\n", b"err\n", 3)
+    command = DockerBeside(containers).run(worker, ["sh", "-c", "echo ready; exec sleep 1000"])
+    output = iter(command)
+    next(output)
+    threading.Timer(0.01, command.end).start()  # from another thread, while this one waits for output
+    assert list(output) == []
+    assert command.exit_code == 137
+    containers.remove(made)
 
 
 def test_certificates_that_are_missing_or_wrong(tls_engine: Any, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from schedulearn.domain.resources import Resources
 from schedulearn.domain.spec import JobSpec
 from schedulearn.executors.common import logs
 from schedulearn.executors.common.paths import WorkerPaths
+from support.deeds import Deed
 
 DEADLINE = 60.0  # only reached when something is broken
 NODE = Node(NodeName("here"), capacity=Resources(cpus=os.cpu_count() or 1, memory=8e9))
@@ -40,12 +41,15 @@ class Recorder:
             self._arrived.notify_all()
 
     def wait(self, kind: type[Event], worker: WorkerId, count: int = 1) -> Any:
-        def found() -> list[Any]:
-            return [e for e in self.events if isinstance(e, kind) and getattr(e, "worker", None) == worker]
+        def enough() -> bool:
+            return len(self.found(kind, worker)) >= count
 
         with self._arrived:
-            assert self._arrived.wait_for(lambda: len(found()) >= count, DEADLINE), f"no {kind.__name__} of {worker}"
-            return found()[count - 1]
+            assert self._arrived.wait_for(enough, DEADLINE), f"no {kind.__name__} of {worker}"
+            return self.found(kind, worker)[count - 1]
+
+    def found(self, kind: type[Event], worker: WorkerId) -> list[Any]:
+        return [e for e in self.events if isinstance(e, kind) and getattr(e, "worker", None) == worker]
 
 
 def until(true: Callable[[], Any], what: str = "") -> Any:
@@ -66,7 +70,12 @@ class Workbench:
         self.root = root
         self.recorder = Recorder()
         self.executors: list[Any] = []
-        self.until = until
+
+    def until(self, true: Callable[[], Any], what: str = "") -> Any:
+        return until(true, what)
+
+    def pass_time(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def executor(self, **options: Any) -> Executor:
         """A new one over the same data each time: the service's next life."""
@@ -81,6 +90,9 @@ class Workbench:
 
     def python(self, code: str, **more: Any) -> Launch:
         return self.launch((self.python_program, "-u", "-c", code), **more)
+
+    def doing(self, deed: Deed, **more: Any) -> Launch:
+        return self.python(deed.python, **more) if deed.python else self.launch(deed.command, **more)
 
     def paths(self, launch: Launch) -> WorkerPaths:
         return WorkerPaths.of(self.root, launch.worker)
@@ -110,3 +122,25 @@ class Workbench:
     def touch(self, launch: Launch, name: str) -> None:
         """Make a file in the run folder of a running job."""
         (self.paths(launch).job.run / name).touch()
+
+    # --- what a `Deed` promises
+
+    def ready(self, launch: Launch) -> None:
+        """Wait until it is past its beginning."""
+        self.until(lambda: b"ready" in self.output(launch), "the worker says that it is ready")
+
+    def ticks(self, launch: Launch) -> int:
+        """How far it has come."""
+        return len(self.output(launch))
+
+    def times_run(self, launch: Launch) -> int:
+        """Of one that makes a note of it; at least once, that is waited for."""
+        return self.content(launch, "ran").count(b"once")
+
+    def let_go(self, launch: Launch) -> None:
+        """One that waits for it may end now."""
+        self.touch(launch, "go")
+
+    def jobs_kept(self) -> set[str]:
+        """Those of which the executor still has anything; one that is half gone has a name of its own."""
+        return {path.name for path in (self.root / "jobs").iterdir()}

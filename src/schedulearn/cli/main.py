@@ -26,6 +26,7 @@ VERBS: dict[str, dict[str, str]] = {
         "wait": "Wait until jobs have ended.",
         "top": "Live view of nodes, queue and running jobs.",
         "pull": "Fetch the files of a job.",
+        "exec": "Run a command beside a running job.",
         "update": "Change priority, deadline or time limit of a job.",
         "pause": "Suspend jobs, or hold them back in the queue.",
         "resume": "Let paused jobs go on.",

@@ -22,6 +22,7 @@ from schedulearn.client.errors import (
     SnapshotTooLarge,
     WaitTimeout,
 )
+from schedulearn.client.running import STDERR, STDOUT, Running
 from schedulearn.client.types import FINISHED
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FINISHED",
+    "STDERR",
+    "STDOUT",
     "ApiError",
     "Client",
     "ClientError",
@@ -36,6 +39,7 @@ __all__ = [
     "LinkLeavesFolder",
     "MissingVariable",
     "NoSuchJob",
+    "Running",
     "ServiceUnreachable",
     "Snapshot",
     "SnapshotError",

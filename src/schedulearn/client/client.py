@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from schedulearn.client import types
 from schedulearn.client.errors import ApiError, NoSuchJob, ServiceUnreachable, WaitTimeout
+from schedulearn.client.running import Running
 from schedulearn.client.settings import find_service
 from schedulearn.client.streams import LogFollower, Patience, follow_events
 from schedulearn.client.submission import fill_env, working_folder
@@ -251,6 +252,10 @@ class Client:
                     written.append(to / member.name)
         return written
 
+    def exec(self, job: int, command: Sequence[str], worker: int = 0) -> Running:
+        """Run a command beside a worker of a running job: as its user, in its run folder, with its environment."""
+        return Running(self._job_stream(job, "/exec", body={"command": list(command), "worker": worker}))
+
     # Nodes and policy
 
     def nodes(self) -> list[types.Node]:
@@ -352,9 +357,11 @@ class Client:
                 raise _no_such_job(job, problem) from None
             raise
 
-    def _job_stream(self, job: int, part: str, query: Query) -> Stream:
+    def _job_stream(
+        self, job: int, part: str, query: Query | None = None, body: Mapping[str, Any] | None = None
+    ) -> Stream:
         try:
-            return self._http.stream(f"/jobs/{job}{part}", query)
+            return self._http.stream(f"/jobs/{job}{part}", query, body=body)
         except ApiError as problem:
             if problem.status == 404:
                 self.job(job)  # says NoSuchJob; otherwise it is the file or the attempt that is not there

@@ -16,6 +16,7 @@ API = "/api/v1"
 Query = Mapping[str, Any]  # None is left out, a list is repeated, True is "true"
 _IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 _NOT_READY = frozenset({502, 503, 504})  # what stands in front of the service says that it is away
+_JSON = {"Content-Type": "application/json"}
 _CHUNK = 64 * 1024
 SILENCE = 30.0  # seconds
 
@@ -110,11 +111,18 @@ class Transport:
         _raise_for(answer)
         return answer
 
-    def stream(self, path: str, query: Query | None = None, headers: Mapping[str, str] | None = None) -> Stream:
-        """A GET whose answer is read bit by bit. After `silence` seconds without a byte it counts as broken."""
+    def stream(
+        self, path: str, query: Query | None = None, headers: Mapping[str, str] | None = None, body: Any = None
+    ) -> Stream:
+        """A GET whose answer is read bit by bit, or a POST if there is a body, sent as JSON.
+
+        After `silence` seconds without a byte it counts as broken.
+        """
         connection = self._connect(self._timeout)
+        given = {**self._headers(), **(headers or {}), **({} if body is None else _JSON)}
+        data = None if body is None else json.dumps(body).encode()
         try:
-            connection.request("GET", self._target(path, query), headers={**self._headers(), **(headers or {})})
+            connection.request("GET" if data is None else "POST", self._target(path, query), data, given)
             response = connection.getresponse()
             if response.status >= 300:
                 _raise_for(Answer(response.status, response.headers, response.read()))
@@ -143,7 +151,7 @@ class Transport:
                 return self._send(self._kept, method, self._target(path, query), headers, file)
         data = None
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers |= _JSON
             data = json.dumps(body).encode()
         return self._send(self._kept, method, self._target(path, query), headers, data)
 

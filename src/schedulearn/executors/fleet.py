@@ -13,6 +13,7 @@ from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.ports import Clock, EventSink, Executor, Launch
 from schedulearn.domain.usage import Limits, Usage
+from schedulearn.executors.common.beside import Beside, HasBeside
 
 log = logging.getLogger(__name__)
 _CLOSE_WITHIN = 10.0  # seconds
@@ -79,6 +80,11 @@ class Fleet:
     def executor_of(self, name: NodeName) -> Executor | None:
         member = self._members.get(name)
         return member.executor if member else None
+
+    def beside(self, name: NodeName) -> Beside | None:
+        """What can be done beside the workers there; None if there is no such node."""
+        executor = self.executor_of(name)
+        return executor.beside if isinstance(executor, HasBeside) else None
 
     # --- the port
 

@@ -50,6 +50,11 @@ class DataFolder:
         return self.root / "nudge.sock"
 
     @property
+    def beside_socket(self) -> Path:
+        """Where the scheduler is asked to do things beside running jobs."""
+        return self.root / "beside.sock"
+
+    @property
     def snapshots(self) -> Path:
         return self.root / "snapshots"
 

@@ -5,7 +5,7 @@ Nothing here changes a job itself. What is asked for is written into the store a
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.states import FINISHED, JobState
 from schedulearn.executors.common import logs
 from schedulearn.executors.common.logs import LogChunk
-from schedulearn.executors.common.paths import JobPaths, WorkerPaths
+from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.service.advice import Adviser
 from schedulearn.service.auth import Authenticator, Caller
-from schedulearn.service.files import tar_of
+from schedulearn.service.besides import Besides
 from schedulearn.service.limits import check_cpus_limit
 from schedulearn.service.moving import check_move
 from schedulearn.service.people import People
@@ -71,6 +71,7 @@ class Gateway:
         self._closing = threading.Event()
         self.auth = Authenticator(store)
         self.people = People(store, self.auth, clock)
+        self.beside = Besides(store, data, self._own)
         self.servers = Servers(store, wake, clock, lambda: self.health().scheduler_runs)
 
     def now(self) -> float:
@@ -190,11 +191,6 @@ class Gateway:
         """What its workers use: of the newest attempt unless another one is named."""
         number = self.log_place(job, attempt, 0).attempt
         return AttemptId(job, number), self._store.usage_of(job, number, since, max_points)
-
-    def files(self, caller: Caller, job: JobId, path: str) -> Iterator[bytes]:
-        """A tar stream of the run folder. It may hold anything, so it is for the job's owner alone."""
-        row = self._own(caller, job)
-        return tar_of(JobPaths.of(self._data, row.job.id).run, path)
 
     # --- output
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from schedulearn.domain.events import Event
 from schedulearn.domain.ids import WorkerId
 from schedulearn.executors.common.paths import WorkerPaths
+from schedulearn.executors.fleet import Fleet
+from schedulearn.service.attendant import Attendant
 from schedulearn.service.auth import hash_token, new_token
 from schedulearn.service.clock import SteadyClock
 from schedulearn.service.config import Options
@@ -129,13 +131,14 @@ class Runtime:
         self._thread = threading.Thread(target=self._run, args=(self._scheduler, on_end), name="scheduler")
         self._thread.start()
         self._stack.callback(self._stop_scheduler)
-        self._start_helpers(progress, Monitor(self.store, keeper.fleet), self._scheduler)
+        self._start_helpers(progress, keeper.fleet, self._scheduler)
 
-    def _start_helpers(self, progress: ProgressWatcher, monitor: Monitor, scheduler: Scheduler) -> None:
+    def _start_helpers(self, progress: ProgressWatcher, fleet: Fleet, scheduler: Scheduler) -> None:
         options = self.options
         housekeeper = Housekeeper(self.store, self.folder, self.clock, options.keep_seconds, options.keep_bytes)
         listener = NudgeListener(self.folder.nudge_socket, scheduler.wake)
-        for part in (progress, monitor, housekeeper, listener):
+        attendant = Attendant(self.folder.beside_socket, fleet.beside)
+        for part in (progress, Monitor(self.store, fleet), housekeeper, listener, attendant):
             part.start()
             self._stack.callback(part.close)
 

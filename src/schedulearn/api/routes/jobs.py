@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
+from pydantic import Field
 
 from schedulearn.api.convert import attempt_out, explanation_out, job_out, series_out
 from schedulearn.api.deps import Gate, JobNumber, NameFilter, Person
@@ -41,6 +42,13 @@ class JobChanges(Strict):
 
 class MigrateTo(Strict):
     node: NameFilter
+
+
+class Exec(Strict):
+    """A command and its arguments, as they are: no shell takes part."""
+
+    command: Annotated[list[str], Field(min_length=1, max_length=10_000)]
+    worker: Annotated[int, Field(ge=0, le=100_000)] = 0
 
 
 @router.post("/jobs", status_code=201, response_model=JobOut, responses={200: {"model": DryRun}})
@@ -152,9 +160,21 @@ def metrics(
 
 
 @router.get("/jobs/{job}/files", response_class=StreamingResponse)
-def files(job: JobNumber, caller: Person, gateway: Gate, path: str = "") -> StreamingResponse:
-    """The run folder, or one path in it, as a tar stream."""
-    return StreamingResponse(gateway.files(caller, JobId(job), path), media_type="application/x-tar")
+async def files(job: JobNumber, caller: Person, gateway: Gate, path: str = "") -> StreamingResponse:
+    """The run folder, or one path in it, as a tar stream; of a job in a container as it is there now."""
+    return StreamingResponse(await gateway.beside.files(caller, JobId(job), path), media_type="application/x-tar")
+
+
+@router.post("/jobs/{job}/exec", response_class=StreamingResponse)
+async def exec_beside(job: JobNumber, asked: Exec, caller: Person, gateway: Gate) -> StreamingResponse:
+    """Run a command beside a worker: as its user, in its run folder, with its environment and limits.
+
+    The answer is a stream of parcels: a byte for the kind (0 nothing, 1 standard output, 2 standard error, 3 the exit
+    code in digits, 4 what went wrong, as JSON), four bytes for the length, big-endian, and the content. 3 or 4 is the
+    last. Whoever hangs up before that ends the command.
+    """
+    parcels = await gateway.beside.run(caller, JobId(job), asked.worker, asked.command)
+    return StreamingResponse(parcels, media_type="application/octet-stream")
 
 
 @router.get("/schema/job", tags=["service"])

@@ -12,7 +12,8 @@ Exit codes:
   2    wrong use: an option, a field or the moment is wrong; nothing was changed
   3    no such job (or node, user, token)
   4    the service cannot be reached, or failed
-  130  interrupted with Ctrl-C; jobs go on"""
+  130  interrupted with Ctrl-C; jobs go on
+exec has the exit code of its command."""
 
 
 class Code(IntEnum):

@@ -1,68 +1,154 @@
-"""What a user may do beside a running worker: run a command in its container, and fetch its files."""
+"""Commands beside a worker that is a container, and its files as they are now."""
 
 import posixpath
+import socket
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
 from schedulearn.domain.errors import Conflict, InvalidSpec, NotFound
 from schedulearn.domain.ids import WorkerId
 from schedulearn.executors.common.archive import moved
-from schedulearn.executors.docker.calls import Refused
-from schedulearn.executors.docker.containers import Containers, State
+from schedulearn.executors.common.beside import STDERR, STDOUT, NotRunning
+from schedulearn.executors.docker.calls import Refused, Unreachable
+from schedulearn.executors.docker.containers import CREATED, PAUSED, Containers, State
+from schedulearn.executors.docker.frames import cut
 from schedulearn.executors.docker.rules import WORK
 
+_CHUNK = 1 << 16
+_LOOK_EVERY = 5.0  # seconds of silence after which the engine is asked whether the command still runs
+_END_WITHIN = 10.0  # seconds between the end of the output and that of the command
+_LOST = 125  # the exit code if it cannot be told how the command ended
 
-class Running:
-    """A command in a container: iterate over its output, then ask for its exit code."""
+# An engine starts commands in containers, but cannot end them. So the command is started by a shell, which
+# - waits for a line on standard input: output that came before we listen would be lost;
+# - leaves a watcher behind that kills the command's session when standard input is closed: by us, or by the engine when
+#   our connection has gone or the command has ended. Its double fork keeps it from being the command's own child. The
+#   command itself comes first, or it would see its children die and end in its own way; while the watcher is in the
+#   session, nobody else is given that number.
+_SHELL = """
+read -r go || exit 125
+exec 3<&0
+( (
+  while read -r more; do :; done
+  kill -9 $$
+  read -r self rest </proc/self/stat
+  for round in 1 2 3; do
+    for folder in /proc/[0-9]*; do
+      { read -r line <"$folder/stat"; } 2>/dev/null || continue
+      pid=${folder#/proc/}
+      set -- ${line##*) }
+      [ "$4" = $$ ] && [ "$pid" != "$self" ] && kill -9 "$pid"
+    done
+  done
+) <&3 >/dev/null 2>&1 3<&- & )
+exec "$@" </dev/null 3<&-
+"""
+
+
+class DockerCommand:
+    """Implements `common.beside.Command`."""
 
     def __init__(self, containers: Containers, command: str) -> None:
         self._containers, self._command = containers, command
+        with containers.calls.api() as api:
+            answer = api.exec_start(command, socket=True)
+        self._answer = answer  # must live as long as its socket
+        self._socket: socket.socket = getattr(answer, "_sock", answer)
+        self._socket.settimeout(_LOOK_EVERY)
+        try:
+            self._socket.sendall(b"go\n")
+        except OSError:
+            self._close()
+            raise
 
-    def __iter__(self) -> Iterator[bytes]:
-        """Standard output and standard error as they come."""
-        with self._containers.calls.api() as api:
-            chunks = api.exec_start(self._command, stream=True)
-        return self._containers.calls.stream(chunks)
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        waiting = b""
+        try:
+            while (chunk := self._receive()) or chunk is None:
+                pieces, waiting = cut(waiting + (chunk or b""))
+                yield from ((STDERR if kind == STDERR else STDOUT, data) for kind, data in pieces)
+                if chunk is None and not self._runs():  # something that it left behind still holds its output
+                    return
+        finally:
+            self.end()
+            self._close()
 
     @property
-    def exit_code(self) -> int | None:
-        """None while it runs."""
-        with self._containers.calls.api() as api:
-            code = api.exec_inspect(self._command)["ExitCode"]
-        return None if code is None else int(code)
+    def exit_code(self) -> int:
+        deadline = time.monotonic() + _END_WITHIN
+        while self._runs() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        code = self._inspect().get("ExitCode")
+        return _LOST if code is None else int(code)
+
+    def end(self) -> None:
+        with suppress(OSError):  # it has ended by itself
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _close(self) -> None:
+        """The SDK keeps the answer with its socket, and that alive through it."""
+        for part in (getattr(self._answer, "_response", None), self._answer):
+            if part is not None:
+                with suppress(OSError):
+                    part.close()
+
+    def _receive(self) -> bytes | None:
+        """b"": the end; None: nothing new for a while."""
+        try:
+            return self._socket.recv(_CHUNK)
+        except TimeoutError:
+            return None
+        except OSError:
+            return b""
+
+    def _runs(self) -> bool:
+        return bool(self._inspect().get("Running"))
+
+    def _inspect(self) -> Any:
+        """{}: the container has gone, and the command with it."""
+        try:
+            with self._containers.calls.api() as api:
+                return api.exec_inspect(self._command)
+        except Refused as refusal:
+            if refusal.not_found:
+                return {}
+            raise
 
 
-class Beside:
+class DockerBeside:
     """For one engine. Calls wait for it; none takes longer than its time-out before the first byte."""
 
     def __init__(self, containers: Containers) -> None:
         self._containers = containers
 
-    def run(self, worker: WorkerId, command: list[str]) -> Running:
-        """As the job's own user, with its rights, limits and environment, in its run folder.
+    def run(self, worker: WorkerId, command: list[str]) -> DockerCommand:
+        state = self._find(worker)
+        if state is None or not state.alive:
+            raise NotRunning(f"worker {worker} does not run")
+        if state.status == PAUSED:
+            raise Conflict(f"job {worker.job} stands still, and so would the command: resume the job first")
+        try:
+            return DockerCommand(self._containers, self._create(state, command))
+        except Refused as refusal:
+            if refusal.conflict or refusal.not_found:  # it has ended, or was paused, meanwhile
+                raise NotRunning(f"worker {worker} does not run now: {refusal}") from refusal
+            raise
+        except OSError as error:
+            raise Unreachable(f"the engine hung up: {error}") from error
 
-        NotFound if it does not run, Conflict if it is paused.
-        """
-        state = self._running(worker)
-        if state.status == "paused":
-            raise Conflict(f"job {worker.job} is paused: resume it first")
-        with self._containers.calls.api() as api:
-            user: Any = api.inspect_container(state.id)["Config"]["User"]
-            made = api.exec_create(state.id, command, user=user, workdir=WORK, stdin=False, tty=False)
-        return Running(self._containers, made["Id"])
-
-    def files(self, worker: WorkerId, path: str) -> Iterator[bytes]:
-        """A tar stream of `path` (relative; "" is everything) in the run folder, its names relative to that folder.
-
-        NotFound before the first byte if there is no such container or file.
-        """
+    def files(self, worker: WorkerId, path: str) -> Iterator[bytes] | None:
+        """Also of a container that has just ended, and whose files are not fetched yet."""
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts or "\0" in path:
             raise InvalidSpec(
                 "path", "leads out of the job's folder", "a path inside the run folder, e.g. out/model.pt"
             )
-        state = self._running(worker)
+        state = self._find(worker)
+        if state is None or state.status == CREATED:
+            return None
         try:
             chunks = self._containers.get(state.id, posixpath.join(WORK, *pure.parts))
         except Refused as refusal:
@@ -71,8 +157,12 @@ class Beside:
             raise
         return moved(chunks, str(pure))
 
-    def _running(self, worker: WorkerId) -> State:
-        state = self._containers.find(self._containers.name(worker))
-        if state is None or not state.alive:
-            raise NotFound(f"worker {worker} does not run")
-        return state
+    def _find(self, worker: WorkerId) -> State | None:
+        return self._containers.find(self._containers.name(worker))
+
+    def _create(self, state: State, command: list[str]) -> str:
+        words = ["sh", "-c", _SHELL, "sh", *command]
+        with self._containers.calls.api() as api:
+            user: Any = api.inspect_container(state.id)["Config"]["User"]
+            made = api.exec_create(state.id, words, user=user, workdir=WORK, stdin=True, tty=False)
+        return str(made["Id"])

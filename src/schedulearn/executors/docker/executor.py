@@ -21,7 +21,7 @@ from schedulearn.executors.common.endings import End, read_end, write_end
 from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder
 from schedulearn.executors.common.lanes import Lanes
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked
-from schedulearn.executors.docker.beside import Beside
+from schedulearn.executors.docker.beside import DockerBeside
 from schedulearn.executors.docker.calls import Calls, Unreachable
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.containers import CREATED, PAUSED, Containers, State
@@ -79,7 +79,7 @@ class DockerExecutor:
         self._live = LiveCheckpoints(self._containers, self._ender.fetcher)
         self._usage = ContainerUsage(Calls(engine, Rounds.TIMEOUT), self._containers.name, clock)
         self._limiter = Limiter(self._containers, self._usage, node.capacity[CPUS], clock)
-        self.beside = Beside(self._containers)
+        self.beside = DockerBeside(self._containers)
         self._known: dict[WorkerId, threading.Event] = {}  # told of in this life; the event: it is not wanted any more
         self._followers: dict[WorkerId, Follower] = {}
         self._reported: set[WorkerId] = set()  # whose end was reported

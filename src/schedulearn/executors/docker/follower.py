@@ -87,11 +87,14 @@ class Follower:
         if state is None:
             return True, None
         self._output = self._output or self._open_output()
+        told = False
         try:
             while not self.closed:
-                while self._copy(state.id, self._output) and not self.closed:
-                    self.wait(_PACE if state.alive else 0)
-                if not (state.alive and self._more(state.id, self._output)):
+                new = self._copy_all(state, self._output)
+                if told and not new:  # the stream spoke of something that is not there: look at the container again
+                    break
+                told = state.alive and self._more(state.id, self._output)
+                if not told:
                     break
         except Refused as refusal:
             if not (refusal.not_found or refusal.conflict):  # conflict: it is just being removed
@@ -99,6 +102,14 @@ class Follower:
         if state.alive:
             self.wait(_PACE)  # most likely it has just ended; if the stream broke, it must not spin
         return not state.alive, state
+
+    def _copy_all(self, state: State, output: Output) -> bool:
+        """Until there is nothing new; whether there was something."""
+        new = False
+        while self._copy(state.id, output) and not self.closed:
+            new = True
+            self.wait(_PACE if state.alive else 0)
+        return new
 
     def _copy(self, container: str, output: Output) -> int:
         """The number of new pieces. Reads only the last ones, as few as will do."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-_HEADER = 8  # bytes; the last four are the length of what follows
+_HEADER = 8  # bytes; the first says what it is, the last four are the length of what follows
 _CHUNK = 1 << 16
 
 
@@ -39,12 +39,17 @@ class Frames:
     def _pieces(self) -> Iterator[bytes]:
         waiting = b""
         for chunk in self._answer.iter_content(_CHUNK):
-            waiting += chunk
-            place = 0
-            while len(waiting) - place >= _HEADER:
-                end = place + _HEADER + int.from_bytes(waiting[place + 4 : place + _HEADER], "big")
-                if end > len(waiting):
-                    break
-                yield waiting[place + _HEADER : end]
-                place = end
-            waiting = waiting[place:]
+            pieces, waiting = cut(waiting + chunk)
+            yield from (piece for _, piece in pieces)
+
+
+def cut(waiting: bytes) -> tuple[list[tuple[int, bytes]], bytes]:
+    """The pieces that are whole, each with its kind (1: standard output, 2: standard error); and the rest."""
+    pieces, place = [], 0
+    while len(waiting) - place >= _HEADER:
+        end = place + _HEADER + int.from_bytes(waiting[place + 4 : place + _HEADER], "big")
+        if end > len(waiting):
+            break
+        pieces.append((waiting[place], waiting[place + _HEADER : end]))
+        place = end
+    return pieces, waiting[place:]

@@ -30,7 +30,7 @@ class Output:
         self._end = self._writer.end
         self._anchors = {moment: place for moment, place in _read(anchors) if place <= self._end}
         self._anchored = max(self._anchors.values(), default=None)  # the latest; None: the next piece needs one
-        self.latest = ""  # the moment of the last piece that was copied in this life
+        self.latest = ""  # the moment of the last piece that is known to be here
         self._latest_place = 0
 
     def copy(self, frames: Iterable[bytes], whole: bool) -> int | None:
@@ -46,9 +46,12 @@ class Output:
             if moment != before:  # the parts of a very long line have one moment
                 place = self._place(moment, place, whole)
             if place is not None:
+                first = moment != before
                 if self._end - place < len(data):
                     count += 1
-                    self._take(moment, moment != before, data, place)
+                    self._take(moment, first, data, place)
+                elif first:  # an earlier life copied it
+                    self.latest, self._latest_place = moment, place
                 place += len(data)
         return count if place is not None or whole else None
 

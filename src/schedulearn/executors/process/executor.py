@@ -23,6 +23,7 @@ from schedulearn.executors.common.lanes import Lanes
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, write_json
 from schedulearn.executors.process import cgroups as permitted
 from schedulearn.executors.process import leftovers
+from schedulearn.executors.process.beside import ProcessBeside
 from schedulearn.executors.process.claim import Claim, is_held, read_claim, void
 from schedulearn.executors.process.cores import Cores
 from schedulearn.executors.process.discovery import gpu_devices
@@ -66,6 +67,7 @@ class ProcessExecutor:
         self._pausing: set[WorkerId] = set()  # told to stand still, and not known to do so yet
         self._lock = threading.Lock()  # guards the three above
         self._usage = UsageReader()
+        self.beside = ProcessBeside(self._root)
         self._lanes = Lanes(THREADS)
         self._watcher = Watcher(self._on_end, use_pidfd=use_pidfd)
 

@@ -72,6 +72,16 @@ class Groups:
             remove_group(plan)
 
 
+def join(plans: list[dict[str, Any]], pid: int) -> set[str]:
+    """Put a process into groups that are there; the controllers that now hold it."""
+    held: set[str] = set()
+    for plan in plans:
+        with suppress(OSError):  # it could not be made, or the worker has just ended
+            _write(f"{plan['dir']}/cgroup.procs", str(pid))
+            held.update(plan["controllers"])
+    return held
+
+
 def _write(path: str, value: str) -> None:
     fd = os.open(path, os.O_WRONLY)
     try:

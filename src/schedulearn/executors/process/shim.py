@@ -9,7 +9,6 @@ Signals: SIGTERM stops the worker (stop.json says how long that may take), SIGTS
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import json
 import os
@@ -23,6 +22,7 @@ if __name__ == "__main__":  # -I leaves out the script's folder, -S the installe
     sys.path.append(__file__.rsplit("/", 4)[0])
 
 from schedulearn.executors.common.logwriter import LogWriter
+from schedulearn.executors.process.child import PR_SET_CHILD_SUBREAPER, NotStarted, become, end_with, prctl
 from schedulearn.executors.process.groups import Groups
 from schedulearn.executors.process.procfs import (
     boot_id,
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-PR_SET_PDEATHSIG = 1
-PR_SET_CHILD_SUBREAPER = 36
 READY_FD = "SCHEDULEARN_READY_FD"  # names the pipe on which the service hears that the command runs
 CLAIM_SIZE = 512  # claims are padded: one write replaces another whole
 EXIT_SIZE = 4096  # reserved at the start, so that a full disk cannot keep the end from being written down
@@ -49,10 +47,6 @@ MEMORY_INTERVAL = 0.2  # seconds between looks at the tree's memory
 DRAIN_TIME = 5.0  # how long output is still read once all writers should be dead
 KILL_TIME = 10.0
 EXIT_TIME = 600.0  # how long writing exit.json is tried again
-
-
-class NotStarted(Exception):
-    """The command could not be started; the text says why."""
 
 
 def take_claim(folder: str) -> int | None:
@@ -97,7 +91,7 @@ class Supervisor:
             os.ftruncate(self.claim_fd, 0)
             self._tell_service(f"cannot use the worker's folder: {error}")
             return
-        _prctl(PR_SET_CHILD_SUBREAPER, 1)
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
         self.groups = Groups(self.launch["groups"])
         self.log = LogWriter(f"{self.folder}/log", self.launch["log_cap"])
         detail = ""
@@ -150,11 +144,10 @@ class Supervisor:
 
     def _become_worker(self, output: int, go: int, problem: int) -> NoReturn:
         """In the forked child: never returns."""
-        doing = "start"
         try:
             os.close(self.claim_fd)  # the claim lives exactly as long as the shim
             os.setsid()
-            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            end_with(self.claim["pid"])
             order = os.read(go, 1)
             if not order:
                 os._exit(127)
@@ -163,33 +156,11 @@ class Supervisor:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(output, 1)
             os.dup2(output, 2)
-            _default_signals()
-            import warnings  # noqa: F401 - execvpe needs it, and the user to become may not be able to read it
-
-            doing = f"become user {self.launch['uid']}"
-            self._drop_privileges()
-            doing = f"enter {self.launch['cwd']}"
-            os.chdir(self.launch["cwd"])
-            doing = f"run {self.launch['argv'][0]!r}"
-            os.execvpe(self.launch["argv"][0], self.launch["argv"], self.launch["env"])
+            become(self.launch, self.launch["argv"], self.claim["pid"])
         except BaseException as error:
-            why = error.strerror if isinstance(error, OSError) else repr(error)
-            text = f"cannot {doing}: {why}"
-            if doing.startswith("run ") and isinstance(error, FileNotFoundError):
-                text = f"command not found: {self.launch['argv'][0]}"
-            os.write(problem, text.encode(errors="replace"))
+            os.write(problem, (str(error) or repr(error)).encode(errors="replace"))
         finally:
             os._exit(127)
-
-    def _drop_privileges(self) -> None:
-        if self.launch["uid"] is not None:
-            if os.geteuid() == 0:
-                os.setgroups(self.launch["groups_of_user"])
-            os.setgid(self.launch["gid"])
-            os.setuid(self.launch["uid"])
-            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user has cleared it
-        if os.getppid() != self.claim["pid"]:
-            os._exit(127)  # the shim died before the death signal was set
 
     def _announce(self) -> None:
         """The command runs: say so in the claim, and to the service if it still listens."""
@@ -385,21 +356,10 @@ class Supervisor:
         return True
 
 
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
 def _grow_pipe(fd: int) -> None:
     """A larger pipe means fewer switches for a job that prints a lot; the system may refuse."""
     with suppress(OSError):
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 1 << 20)
-
-
-def _default_signals() -> None:
-    """Python ignores some signals, and ignoring is inherited."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTTOU, signal.SIGTTIN):
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 def _empty(fd: int) -> None:

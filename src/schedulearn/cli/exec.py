@@ -1,0 +1,66 @@
+"""`exec`: run a command beside a job."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from schedulearn.cli.common.errors import Failure
+from schedulearn.cli.common.out import note, say_json
+from schedulearn.cli.common.service import connect
+from schedulearn.cli.common.verb import AsJson, Job, verb_app
+
+if TYPE_CHECKING:
+    from schedulearn.client import Running
+
+app = verb_app()
+
+
+@app.command("exec")
+def exec_beside(
+    job: Job,
+    command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="What to run.")] = None,
+    worker: Annotated[int, typer.Option(min=0, metavar="RANK", help="Beside which worker.")] = 0,
+    as_json: AsJson = False,
+) -> int:
+    """Run a command beside a running job, and show its output.
+
+    It runs where the job runs: as the same user, in the run folder, with the job's environment and limits, in its
+    container if it has one. Its standard input is empty, and no shell takes part. It ends with the job, and Ctrl-C ends
+    it. Its exit code becomes that of this verb; errors of the verb itself are told on standard error.
+
+    \b
+    Examples:
+      schedulearn exec 17 -- nvidia-smi
+      schedulearn exec 17 --worker 1 -- sh -c 'ls -l; tail train.log'
+    """
+    if not command:
+        raise Failure("there is no command to run", hint=f"write it after --: schedulearn exec {job} -- ls -l")
+    with connect() as client:
+        if client.job(job)["state"] == "paused":
+            note(f"job {job} is paused: it stands still meanwhile")
+        with client.exec(job, command, worker) as running:
+            return _collect(running, job, worker) if as_json else _show(running)
+
+
+def _show(running: "Running") -> int:
+    from schedulearn.client import STDERR
+
+    for stream, data in running:
+        out = sys.stderr if stream == STDERR else sys.stdout
+        out.flush()
+        out.buffer.write(data)
+        out.buffer.flush()
+    return running.exit_code or 0
+
+
+def _collect(running: "Running", job: int, worker: int) -> int:
+    from schedulearn.client import STDERR, STDOUT
+
+    written = {STDOUT: b"", STDERR: b""}
+    for stream, data in running:
+        written[stream] += data
+    texts = {stream: data.decode("utf-8", "replace") for stream, data in written.items()}
+    answer = {"job": job, "worker": worker, "exit_code": running.exit_code}
+    say_json({**answer, "stdout": texts[STDOUT], "stderr": texts[STDERR]})
+    return running.exit_code or 0

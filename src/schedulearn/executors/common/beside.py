@@ -1,0 +1,52 @@
+"""What a user may do beside a running worker: run a command where it runs, and fetch its files from there."""
+
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
+
+from schedulearn.domain.errors import Conflict
+from schedulearn.domain.ids import WorkerId
+
+STDOUT, STDERR = 1, 2  # where a piece of output was written
+
+
+class NotRunning(Conflict):
+    """There is no such worker, or it has ended."""
+
+
+class Command(Protocol):
+    """A command that runs. Iterate over its output in one thread; any other may `end` it."""
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        """(STDOUT or STDERR, bytes) as they come; ends when the command has ended, and it is cleaned up after."""
+
+    @property
+    def exit_code(self) -> int:
+        """Once all output was read. As in a shell: 128 + N if signal N ended it, 126 or 127 if it did not start."""
+
+    def end(self) -> None:
+        """Kill it with all that it started. The output ends."""
+
+
+@runtime_checkable
+class Beside(Protocol):
+    """Of one executor."""
+
+    def run(self, worker: WorkerId, command: list[str]) -> Command:
+        """As the job's own user, with its environment and its limits, in its run folder. Its standard input is empty.
+
+        NotRunning if there is nothing to run beside, Conflict if it stands still and the command would, too.
+        """
+
+    def files(self, worker: WorkerId, path: str) -> Iterator[bytes] | None:
+        """A tar stream of `path` (relative; "" is everything) in the run folder; None: it is on the service's side.
+
+        NotFound before the first byte if there is no such file.
+        """
+
+
+@runtime_checkable
+class HasBeside(Protocol):
+    """An executor that lets things be done beside its workers."""
+
+    @property
+    def beside(self) -> Beside: ...
