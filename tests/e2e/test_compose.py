@@ -51,6 +51,9 @@ def test_the_service_in_containers_runs_a_job_beside_them(composed: Composed, tm
         [container] = workers(composed)
         assert container["Mounts"] == []
         assert container["Config"]["Healthcheck"]["Test"] == ["NONE"]
+        with client.exec(job, ["id", "-u"]) as running:  # the API has no engine: it asks the scheduler
+            assert [data for _, data in running] == [b"65534\n"]
+        assert [path.name for path in client.pull(job, "train.py", tmp_path / "pulled")] == ["train.py"]
         composed("restart", "--timeout", "30", "scheduler")
         composed.run(container["Id"], "touch", "/work/seen", user="65534:65534")
         ended = wait_until(lambda: finished(client, job), PATIENCE, "the job ends")

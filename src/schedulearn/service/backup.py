@@ -18,7 +18,7 @@ from schedulearn.store import open_store
 
 _NOTE = "backup.json"
 _CHUNK = 1 << 20
-_LEFT_OUT = {"schedulearn.db", "schedulearn.db-wal", "schedulearn.db-shm", "service.json", "nudge.sock"}
+_LEFT_OUT = {"schedulearn.db", "schedulearn.db-wal", "schedulearn.db-shm", "service.json", "nudge.sock", "beside.sock"}
 _CLAIM = "claim"  # says which process runs a worker here; a restored folder has no claim to it
 
 
