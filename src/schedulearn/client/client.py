@@ -15,6 +15,7 @@ from schedulearn.client.settings import find_service
 from schedulearn.client.streams import LogFollower, Patience, follow_events
 from schedulearn.client.submission import fill_env, working_folder
 from schedulearn.client.transport import Query, Stream, Transport
+from schedulearn.client.unpack import check_member
 
 if TYPE_CHECKING:
     from schedulearn.client.snapshot import Snapshot
@@ -245,9 +246,10 @@ class Client:
             self._job_stream(job, "/files", {"path": path}) as stream,
             tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|") as archive,
         ):
+            archive.extraction_filter = lambda member, _: member  # ours below; an older Python 3.11 has none at all
             for member in archive:
-                # The data filter refuses names, links and devices that would reach out of `to`.
-                archive.extract(member, to, filter="data")
+                check_member(member, to)
+                archive.extract(member, to)
                 if not member.isdir():
                     written.append(to / member.name)
         return written

@@ -7,11 +7,12 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO
 
+from schedulearn.domain.archive import Members, Unsafe
 from schedulearn.domain.errors import InvalidSpec, SchedulearnError
-from schedulearn.domain.units import format_size, short
+from schedulearn.domain.units import format_size
 
 DEFAULT_LIMIT = 200 * 1000**2  # bytes of the archive
 _UNPACKED_FACTOR = 20  # an archive that grows by more than this is a bomb
@@ -83,16 +84,14 @@ class Upload:
 
 def check_archive(archive: Path, unpacked_limit: int) -> None:
     """InvalidSpec unless every member would land inside the folder that it is unpacked into."""
-    links: set[PurePosixPath] = set()
-    files: set[PurePosixPath] = set()
-    size = 0
+    members, size = Members(), 0
     with _opened(archive) as tar:
         for count, member in enumerate(tar, 1):
             size += member.size
             if count > _MAX_MEMBERS or size > unpacked_limit:
                 most = f"{_MAX_MEMBERS} files and {format_size(unpacked_limit)}"
                 raise InvalidSpec("snapshot", "it unpacks to too much", f"at most {most}")
-            _check_member(member, links, files)
+            members.check(member)
 
 
 @contextmanager
@@ -102,25 +101,13 @@ def _opened(archive: Path) -> Iterator[tarfile.TarFile]:
             yield tar
     except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError) as error:
         raise InvalidSpec("snapshot", "the archive cannot be read", "a gzip-compressed tar file") from error
+    except Unsafe as error:
+        raise InvalidSpec("snapshot", f"the archive is refused: {error}", _MEMBERS) from error
     except Exception as error:
         if isinstance(error, SchedulearnError):
             raise
         # zlib and struct have errors of their own for damaged bytes.
         raise InvalidSpec("snapshot", "the archive is damaged", "a gzip-compressed tar file") from error
-
-
-def _check_member(member: tarfile.TarInfo, links: set[PurePosixPath], files: set[PurePosixPath]) -> None:
-    path = PurePosixPath(member.name)
-    try:
-        tarfile.data_filter(member, "/nonexistent/run")
-    except tarfile.FilterError as error:
-        raise InvalidSpec("snapshot", f"the archive has a member that is not allowed: {error}", _MEMBERS) from error
-    # The filter looks at each member alone; a path through an earlier link could still lead out.
-    if ".." in path.parts or any(part in links for part in (path, *path.parents)):
-        raise InvalidSpec("snapshot", f"the member {short(member.name)} leads through a link or upwards", _MEMBERS)
-    if member.islnk() and PurePosixPath(member.linkname) not in files:
-        raise InvalidSpec("snapshot", f"the member {short(member.name)} links to nothing in the archive", _MEMBERS)
-    (links if member.issym() else files).add(path)
 
 
 _MEMBERS = "files, folders, and links that stay inside the folder"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from schedulearn.domain.archive import changed, extract_plainly
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.units import short
 from schedulearn.executors.common.snapshot import Owner, give
@@ -101,11 +102,11 @@ def unpack(chunks: Iterable[bytes], folder: Path, owner: Owner) -> float:
     newest = 0.0
     links: set[PurePosixPath] = set()
     try:
-        with _open(chunks) as archive:
+        with extract_plainly(_open(chunks)) as archive:
             for member in archive:
                 newest = max(newest, member.mtime)
                 if taken := _taken(member, links):
-                    archive.extract(taken, folder, numeric_owner=True, filter="fully_trusted")
+                    archive.extract(taken, folder, numeric_owner=True)
     except (tarfile.TarError, KeyError) as error:  # KeyError: a hard link to something that is not there
         raise ExecutorError(f"the archive is damaged: {error}") from error
     if owner:
@@ -135,11 +136,11 @@ def _renamed(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo:
     linked = member.linkname
     if member.islnk():
         linked = str(PurePosixPath(place, *PurePosixPath(linked).parts[1:]))
-    fresh = member.replace(
-        name=str(below), linkname=linked, mode=member.mode & 0o777, uid=0, gid=0, uname="", gname="", deep=False
+    mode = member.mode & 0o777
+    # The headers of its own would keep the old name.
+    return changed(
+        member, name=str(below), linkname=linked, mode=mode, uid=0, gid=0, uname="", gname="", pax_headers={}
     )
-    fresh.pax_headers = {}  # they would keep the old name
-    return fresh
 
 
 def read_file(chunks: Iterable[bytes], largest: int) -> bytes:
@@ -163,7 +164,7 @@ def _taken(member: tarfile.TarInfo, links: set[PurePosixPath]) -> tarfile.TarInf
     linked = str(_below(member.linkname, links)) if member.islnk() else member.linkname
     # The service must be able to read, and later remove, what the job made.
     mode = member.mode & 0o777 | (0o700 if member.isdir() else 0o600)
-    return member.replace(name=str(path), linkname=linked, mode=mode, uid=0, gid=0, uname="", gname="", deep=False)
+    return changed(member, name=str(path), linkname=linked, mode=mode, uid=0, gid=0, uname="", gname="")
 
 
 def _below(name: str, links: set[PurePosixPath]) -> PurePosixPath:
