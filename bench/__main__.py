@@ -18,6 +18,7 @@ BENCHMARKS = {
     "quality": "what each preset makes of real traces; writes docs/results.md",
     "commands": "the command line's own time",
     "report": "the cost of `schedulearn.job.report`",
+    "threads": "steps under a CPU limit, with threads that follow it and without",
     "points": "a million points in one series",
     "monitoring": "what looking at 50 workers costs: processes and containers",
     "docker": "containers: first line of output, started a second, moved to another engine",

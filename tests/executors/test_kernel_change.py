@@ -7,7 +7,8 @@ import pytest
 
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.usage import Limits
-from schedulearn.executors.kernel.change import change, control_text
+from schedulearn.executors.kernel import change as module
+from schedulearn.executors.kernel.change import Ack, change, control_text, read_ack
 
 BEFORE = Limits(1.0, 100, 1000)
 
@@ -15,9 +16,10 @@ BEFORE = Limits(1.0, 100, 1000)
 class Worker:
     """Writes down in which order it was told and limited."""
 
-    def __init__(self, refuses: bool = False, full_disk: bool = False) -> None:
+    def __init__(self, refuses: bool = False, full_disk: bool = False, says: tuple[Ack | None, ...] = (None,)) -> None:
         self.refuses, self.full_disk = refuses, full_disk
         self.happened: list[tuple[str, float | None]] = []
+        self.says = list(says)  # one after the other, the last one from then on
 
     def write(self, asked: Limits) -> Limits:
         if self.refuses:
@@ -30,8 +32,14 @@ class Worker:
             raise OSError("disk full")
         self.happened.append(("told", limits.cpus))
 
+    def hear(self) -> Ack | None:
+        said = self.says.pop(0) if len(self.says) > 1 else self.says[0]
+        if said:
+            self.happened.append(("has", said.threads))
+        return said
+
     def change(self, cpus: float | None, **more: Any) -> Limits | None:
-        return change(Limits(cpus, **more), BEFORE, 4.0, self.write, self.tell)
+        return change(Limits(cpus, **more), BEFORE, 4.0, self.write, self.tell, self.hear)
 
 
 def test_a_smaller_limit_is_told_before_it_holds() -> None:
@@ -44,6 +52,45 @@ def test_a_larger_limit_is_told_when_it_holds() -> None:
     worker = Worker()
     worker.change(3.5)
     assert worker.happened == [("limited", 3.5), ("told", 3.5)]
+
+
+def test_a_smaller_limit_holds_once_the_threads_are_fewer() -> None:
+    worker = Worker(says=(Ack(4, False), Ack(2, False), Ack(1, False)))
+    worker.change(0.5)
+    has = [("has", 4), ("has", 2), ("has", 1)]
+    assert worker.happened == [("told", 0.5), *has, ("limited", 0.5), ("told", 0.5)]
+
+
+def test_a_worker_that_never_follows_is_limited_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ACK_WITHIN", 0.1)
+    worker = Worker(says=(Ack(4, False),))
+    assert worker.change(0.5) == Limits(0.5, 100, 1000)
+    assert worker.happened[-2:] == [("limited", 0.5), ("told", 0.5)]
+
+
+@pytest.mark.parametrize("says", [None, Ack(4, True), Ack(1, False)])
+def test_who_cannot_follow_or_has_so_few_threads_is_not_waited_for(says: Ack | None) -> None:
+    worker = Worker(says=(says,))
+    worker.change(0.5)
+    assert [what for what, _ in worker.happened if what == "has"] == (["has"] if says else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "ack"),
+    [
+        (b'{"threads": 2, "fixed": false}     \n', Ack(2, False)),
+        (b'{"threads": 2, "fixed": true}', Ack(2, True)),
+        (b"", None),
+        (b"[2]", None),
+        (b'{"threads": "many", "fixed": false}', None),
+        (b"\xff", None),
+        (b"[" * 10_000, None),
+        (b'{"threads": -1, "fixed": true}', None),
+        (b'{"threads": 1e999, "fixed": false}', None),
+    ],
+)
+def test_whatever_a_job_writes_as_its_acknowledgement(text: bytes, ack: Ack | None) -> None:
+    assert read_ack(text) == ack
 
 
 def test_what_holds_already_is_not_touched() -> None:

@@ -302,6 +302,12 @@ def stop_attempt(
         state.command(StopWorker(worker.id, worker.node, job.spec.grace if grace is None else grace))
 
 
+def _limits_set(state: State, event: ev.LimitsSet) -> None:
+    limits.limits_set(state, event)
+    if cause := limits.restart_for_threads(state, event):
+        stop_attempt(state, state.jobs[event.worker.job], StopReason.RESIZE, event.at, cause)
+
+
 def _cancel_asked(state: State, event: ev.CancelAsked) -> None:
     if job := state.jobs.get(event.job):
         _cancel(state, job, event.at, f"cancelled by {event.by}")
@@ -469,7 +475,7 @@ _HANDLERS: dict[type[ev.Event], Callable[[State, Any], None]] = {
     ev.WorkerExited: _worker_exited,
     ev.AttemptStarted: _attempt_started,
     ev.AttemptExited: _attempt_exited,
-    ev.LimitsSet: limits.limits_set,
+    ev.LimitsSet: _limits_set,
     ev.CheckpointSeen: _checkpoint_seen,
     ev.CancelAsked: _cancel_asked,
     ev.DeleteAsked: _delete_asked,

@@ -1,11 +1,17 @@
 """What running workers may use: changed when somebody asks, and what came of it written down."""
 
+import math
+
 from schedulearn.control.state import State
 from schedulearn.domain import events as ev
 from schedulearn.domain.commands import SetLimits
 from schedulearn.domain.job import Job
+from schedulearn.domain.states import JobState
 from schedulearn.domain.units import format_size
 from schedulearn.domain.usage import Limits
+
+_FAR_OFF = 2.0  # times as many threads as the limit allows, or as few: closer than that they do well enough
+_TOO_MANY = 0.1  # of the time is lost with too many of such threads: unlike OpenMP's, they do not spin while they wait
 
 
 def set_cpus(state: State, job: Job) -> None:
@@ -26,6 +32,27 @@ def limits_set(state: State, event: ev.LimitsSet) -> None:
         kind, cause = "limits_set", f"worker {worker.id} may use {in_words(asked)}"
     data: dict[str, object] = {"cpus": asked.cpus, "weight": asked.weight, "memory": asked.memory}
     state.record(event.at, kind, cause, job, node=worker.node, data=data)
+
+
+def restart_for_threads(state: State, event: ev.LimitsSet) -> str:
+    """Why a job whose threads cannot follow its limit should save, stop and begin again; "" if it should not."""
+    job, attempt = state.jobs.get(event.worker.job), state.attempts.get(event.worker.job)
+    has, cpus = event.threads_fixed, event.limits.cpus
+    if job is None or attempt is None or attempt.id != event.worker.of or event.problem or not has or cpus is None:
+        return ""
+    wants = max(1, math.floor(cpus))
+    fewer, more = sorted((has, wants))
+    if job.state is not JobState.RUNNING or not job.gives_way or more < _FAR_OFF * fewer:
+        return ""
+    remaining = state.facts.remaining(job, event.at)
+    gain = 1 - has / wants if has < wants else _TOO_MANY  # with more threads: at best
+    if math.isfinite(remaining) and remaining * gain <= state.facts.restart_cost(job):
+        return ""
+    return f"starts again with {_threads(wants)} in place of {has}: they cannot change while it runs"
+
+
+def _threads(count: int) -> str:
+    return "1 thread" if count == 1 else f"{count} threads"
 
 
 def in_words(limits: Limits) -> str:

@@ -62,6 +62,7 @@ class LimitsSet(Event):
     worker: WorkerId
     limits: Limits  # in force now, as they were read back; what was asked where that failed
     problem: str = ""  # why they could not be changed; "" if they were
+    threads_fixed: int | None = None  # so many threads it has, and cannot change that; None: they follow its limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,24 @@ class Places:
     checkpoint: str
     control: str
     spool: str
+    ack: str
+    inside: str  # what is put in front of the path of Python programs
+
+
+# Who sets one of these has chosen a number of threads, and keeps it.
+_NUMBERS_OF_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def worker_environment(launch: Launch, places: Places, defaults: Mapping[str, str]) -> dict[str, str]:
     """What the job asked for, defaults below it, and on top what the scheduler alone decides."""
+    asked = {**launch.spec.env, **launch.env}
     return {
         **defaults,
         **_usual(launch),
-        **launch.spec.env,
-        **launch.env,
+        **asked,
+        **_python_path(places.inside, {**defaults, **asked}),
         **_contract(launch, places),
+        **_chosen_threads(launch, asked),
         **_devices(launch),
         **_rendezvous(launch),
     }
@@ -48,8 +56,21 @@ def threads_for(cpu_limit: float | None, cores: float) -> int:
 def _usual(launch: Launch) -> dict[str, str]:
     env = {"PYTHONUNBUFFERED": "1"}
     if launch.cpu_limit is not None:
-        env["OMP_NUM_THREADS"] = str(threads_for(launch.cpu_limit, 1))
+        names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+        env |= dict.fromkeys(names, str(threads_for(launch.cpu_limit, 1)))
     return env
+
+
+def _python_path(inside: str, env: Mapping[str, str]) -> dict[str, str]:
+    own = env.get("PYTHONPATH")
+    return {"PYTHONPATH": f"{inside}:{own}" if own else inside}
+
+
+def _chosen_threads(launch: Launch, asked: Mapping[str, str]) -> dict[str, str]:
+    """For the hook on the path: what it may change later. Nothing, if the job has chosen a number itself."""
+    if any(asked.get(name) for name in _NUMBERS_OF_THREADS):
+        return {}
+    return {"SCHEDULEARN_THREADS": "" if launch.cpu_limit is None else str(threads_for(launch.cpu_limit, 1))}
 
 
 def _contract(launch: Launch, places: Places) -> dict[str, str]:
@@ -63,6 +84,7 @@ def _contract(launch: Launch, places: Places) -> dict[str, str]:
         "SCHEDULEARN_CHECKPOINT_DIR": places.checkpoint,
         "SCHEDULEARN_CONTROL": places.control,
         "SCHEDULEARN_SPOOL": places.spool,
+        "SCHEDULEARN_ACK": places.ack,
     }
 
 

@@ -23,6 +23,11 @@ class JobPaths:
         return cls(root / "jobs" / str(job))
 
     @property
+    def root(self) -> Path:
+        """The folder around all jobs."""
+        return self.folder.parent.parent
+
+    @property
     def run(self) -> Path:
         return self.folder / "run"
 
@@ -90,6 +95,11 @@ class WorkerPaths:
     def spool(self) -> Path:
         """What the job reported while the service was away."""
         return self.folder / "spool.jsonl"
+
+    @property
+    def ack(self) -> Path:
+        """How many threads the job has, as it says itself."""
+        return self.folder / "ack.json"
 
     @property
     def stop(self) -> Path:

@@ -57,10 +57,10 @@ class Images:
         return found
 
 
-def path_of(image: dict[str, Any]) -> str:
-    """Where programs are looked for in it."""
+def variable_of(image: dict[str, Any], name: str) -> str:
+    """What the image itself says of an environment variable."""
     variables = (image.get("Config") or {}).get("Env") or []
-    return next((text.removeprefix("PATH=") for text in variables if text.startswith("PATH=")), "")
+    return next((text.removeprefix(f"{name}=") for text in variables if text.startswith(f"{name}=")), "")
 
 
 def network_of(api: Any) -> str:

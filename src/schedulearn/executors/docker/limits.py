@@ -14,10 +14,10 @@ from schedulearn.executors.docker.calls import Refused, Unreachable
 from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.options import PLACES
 from schedulearn.executors.docker.usage import ContainerUsage, limits_of
-from schedulearn.executors.kernel.change import change, control_text
+from schedulearn.executors.kernel.change import Ack, change, control_text, fixed_threads, read_ack
 from schedulearn.executors.kernel.groups import PERIOD, in_force, quota_for, shares_for
 
-_LARGEST = 1 << 16  # bytes: whatever a job makes of its control file
+_LARGEST = 1 << 16  # bytes: whatever a job makes of these files
 
 
 def update_options(limits: Limits) -> dict[str, int]:
@@ -47,7 +47,7 @@ class Limiter:
         except (OSError, ExecutorError) as error:
             now, problem = limits, str(error)
         self._usage.refresh(worker)
-        return LimitsSet(self._clock.now(), worker, now, problem) if now else None
+        return LimitsSet(self._clock.now(), worker, now, problem, self._fixed(worker)) if now else None
 
     def _change(self, worker: WorkerId, limits: Limits) -> Limits | None:
         told = self._look(self._containers.name(worker))
@@ -61,6 +61,7 @@ class Limiter:
             self._cores,
             lambda asked: self._write(container, asked),
             lambda present: self._tell(container, owner, present),
+            lambda: self._hear(container),
         )
 
     def _check_memory(self, worker: WorkerId, limits: Limits) -> None:
@@ -88,12 +89,25 @@ class Limiter:
             raise ExecutorError(f"the engine took {limits}, but shows {after}")
         return after
 
+    def _fixed(self, worker: WorkerId) -> int | None:
+        """An engine that does not answer now must not keep us from saying that the limits have changed."""
+        try:
+            return fixed_threads(self._hear(self._containers.name(worker)))
+        except (OSError, ExecutorError):
+            return None
+
+    def _hear(self, container: str) -> Ack | None:
+        return read_ack(self._read(container, PLACES.ack))
+
     def _tell(self, container: str, owner: tuple[int, int], limits: Limits) -> None:
-        known = b""
-        with suppress(Refused):  # the job may have removed it
-            known = read_file(self._containers.get(container, PLACES.control), _LARGEST)
-        text = control_text(known, limits, self._cores)
+        text = control_text(self._read(container, PLACES.control), limits, self._cores)
         self._containers.put(container, pack([Entry(PLACES.control[1:], content=text, mode=0o644)], owner))
+
+    def _read(self, container: str, path: str) -> bytes:
+        """b"" if the job has removed it, or made something else of it."""
+        with suppress(Refused):
+            return read_file(self._containers.get(container, path), _LARGEST)
+        return b""
 
 
 def _owner(user: str) -> tuple[int, int]:

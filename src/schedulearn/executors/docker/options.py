@@ -8,12 +8,21 @@ from schedulearn.domain.ids import NodeName
 from schedulearn.domain.ports import Launch
 from schedulearn.executors.common.archive import Entry
 from schedulearn.executors.common.environment import Places, present_limits, worker_environment
+from schedulearn.executors.common.inside import inside_files, inside_folders
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.executors.docker.names import container_name, worker_labels
 from schedulearn.executors.docker.rules import CHECKPOINT, CONTROL, WORK, Bind, Rules, binds, identity
 from schedulearn.executors.kernel.groups import PERIOD, quota_for, shares_for
 
-PLACES = Places(f"{CONTROL}/token", CHECKPOINT, f"{CONTROL}/control.json", f"{CONTROL}/spool.jsonl")
+INSIDE = f"{CONTROL}/inside"
+PLACES = Places(
+    f"{CONTROL}/token",
+    CHECKPOINT,
+    f"{CONTROL}/control.json",
+    f"{CONTROL}/spool.jsonl",
+    f"{CONTROL}/ack.json",
+    INSIDE,
+)
 HOST = "host.docker.internal"  # what a container on the bridge calls its machine
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _WEIGHT = 100
@@ -23,7 +32,13 @@ _SHELL = "exec 2>&1\ntrap 'exit $?' TERM\n"
 
 
 def container_options(
-    launch: Launch, rules: Rules, image: str, instance: str, network: str, more_binds: list[Bind]
+    launch: Launch,
+    rules: Rules,
+    image: str,
+    instance: str,
+    network: str,
+    more_binds: list[Bind],
+    python_path: str = "",  # the image's own
 ) -> dict[str, Any]:
     """For `create_container`; the host's part of it is under `host_config`."""
     uid, gid = identity(launch, rules)
@@ -33,7 +48,7 @@ def container_options(
         "labels": worker_labels(instance, launch.worker),
         "user": f"{uid}:{gid}",
         "working_dir": WORK,
-        "environment": container_environment(launch, network),
+        "environment": container_environment(launch, network, python_path),
         "healthcheck": {"test": ["NONE"]},  # the image's own asks for a service, and a job is none
         "host_config": host_options(launch, rules, network, [*binds(launch, rules), *more_binds]),
     }
@@ -86,12 +101,13 @@ def command_of(launch: Launch) -> list[str]:
     return ["/bin/sh", "-c", _SHELL + command] if isinstance(command, str) else list(command)
 
 
-def container_environment(launch: Launch, network: str) -> dict[str, str]:
+def container_environment(launch: Launch, network: str, python_path: str = "") -> dict[str, str]:
     """The image's own variables lie below these. A uid without a name has no home, and programs want both."""
     defaults = {
         "HOME": "/tmp",
         "USER": str(launch.uid or "job"),
         "TINI_KILL_PROCESS_GROUP": "1",  # the init passes signals on to the whole group
+        "PYTHONPATH": python_path,
     }
     env = worker_environment(launch, PLACES, defaults)
     return env | {"SCHEDULEARN_URL": _url_inside(launch.url, network)}
@@ -115,6 +131,10 @@ def content(launch: Launch, job: JobPaths, cores: float, with_checkpoint: bool) 
         Entry(PLACES.token[1:], content=launch.token.encode(), mode=0o600),
         Entry(PLACES.control[1:], content=limits, mode=0o644),
         Entry(PLACES.spool[1:], content=b"", mode=0o600),
+        Entry(PLACES.ack[1:], content=b"", mode=0o600),
+        Entry(INSIDE[1:]),
+        *(Entry(f"{INSIDE[1:]}/{path}") for path in inside_folders()),
+        *(Entry(f"{INSIDE[1:]}/{path}", content=data, mode=0o644) for path, data in inside_files().items()),
     ]
 
 

@@ -15,7 +15,7 @@ from schedulearn.executors.common.paths import WorkerPaths, write_json
 from schedulearn.executors.docker.calls import Unreachable
 from schedulearn.executors.docker.containers import CREATED, Containers
 from schedulearn.executors.docker.ending import owner_here
-from schedulearn.executors.docker.images import Images, path_of
+from schedulearn.executors.docker.images import Images, variable_of
 from schedulearn.executors.docker.layers import Layers, Unwanted, setup_of
 from schedulearn.executors.docker.options import container_options, content, image_of, network_for
 from schedulearn.executors.docker.output import Output
@@ -92,7 +92,8 @@ def _made(launch: Launch, paths: WorkerPaths, site: Site, image: dict[str, Any])
     containers, rules = site.containers, site.rules
     more = [site.shared.bind(launch.worker, identity(launch, rules))] if site.shared else []
     network = network_for(launch, rules, site.images.usual_network())
-    options = container_options(launch, rules, image["Id"], containers.instance, network, more)
+    python_path = variable_of(image, "PYTHONPATH")
+    options = container_options(launch, rules, image["Id"], containers.instance, network, more, python_path)
     container = containers.create(options)
     try:
         entries = content(
@@ -100,7 +101,7 @@ def _made(launch: Launch, paths: WorkerPaths, site: Site, image: dict[str, Any])
         )
         containers.put(container, pack(entries, identity(launch, rules)))
         if not isinstance(launch.spec.command, str):
-            _check_command(launch, containers, container, path_of(image))
+            _check_command(launch, containers, container, variable_of(image, "PATH"))
     except Unreachable:
         raise
     except (OSError, ExecutorError):

@@ -21,6 +21,7 @@ from schedulearn.domain.usage import Limits, Usage
 from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder
 from schedulearn.executors.common.lanes import Lanes
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, write_json
+from schedulearn.executors.kernel.change import fixed_threads
 from schedulearn.executors.process import cgroups as permitted
 from schedulearn.executors.process import leftovers
 from schedulearn.executors.process.beside import ProcessBeside
@@ -28,7 +29,7 @@ from schedulearn.executors.process.claim import Claim, is_held, read_claim, void
 from schedulearn.executors.process.cores import Cores
 from schedulearn.executors.process.discovery import gpu_devices
 from schedulearn.executors.process.endings import end_of
-from schedulearn.executors.process.limits import change_limits
+from schedulearn.executors.process.limits import change_limits, said_of_threads
 from schedulearn.executors.process.prepare import Limits as Confines
 from schedulearn.executors.process.prepare import prepare
 from schedulearn.executors.process.procfs import descendants, stands_still
@@ -247,7 +248,8 @@ class ProcessExecutor:
         except (OSError, ExecutorError) as error:
             now, problem = limits, str(error)
         if now:
-            self._emit(LimitsSet(self._clock.now(), worker, now, problem))
+            fixed = fixed_threads(said_of_threads(paths))
+            self._emit(LimitsSet(self._clock.now(), worker, now, problem, fixed))
 
     def _forget(self, job: JobId) -> None:
         job_paths = JobPaths.of(self._root, job)

@@ -6,7 +6,7 @@ from functools import partial
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.usage import Limits
 from schedulearn.executors.common.paths import WorkerPaths, write_file
-from schedulearn.executors.kernel.change import change, control_text
+from schedulearn.executors.kernel.change import Ack, change, control_text, read_ack
 from schedulearn.executors.kernel.groups import GroupFolders, read_limits, write_limits
 
 
@@ -14,7 +14,15 @@ def change_limits(paths: WorkerPaths, groups: GroupFolders, limits: Limits, core
     """Returns the limits in force; None: they were so before. ExecutorError or OSError if nothing could be changed."""
     if not groups:
         raise ExecutorError("limits cannot change here while a job runs: the service may make no control groups")
-    return change(limits, read_limits(groups), cores, partial(write_limits, groups), partial(_tell, paths, cores))
+    write, tell, hear = partial(write_limits, groups), partial(_tell, paths, cores), partial(said_of_threads, paths)
+    return change(limits, read_limits(groups), cores, write, tell, hear)
+
+
+def said_of_threads(paths: WorkerPaths) -> Ack | None:
+    try:
+        return read_ack(paths.ack.read_bytes())
+    except OSError:
+        return None
 
 
 def _tell(paths: WorkerPaths, cores: float, limits: Limits) -> None:

@@ -8,6 +8,7 @@ from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.ports import Launch
 from schedulearn.executors.common.environment import present_limits
 from schedulearn.executors.common.folders import make_folder, prepare_job_folders
+from schedulearn.executors.common.inside import put_inside
 from schedulearn.executors.common.paths import WorkerPaths, write_file, write_json
 from schedulearn.executors.common.snapshot import Owner
 from schedulearn.executors.process.cgroups import Plan
@@ -32,6 +33,8 @@ def prepare(launch: Launch, paths: WorkerPaths, limits: Limits) -> None:
     write_file(paths.token, launch.token.encode(), 0o600, owner)
     if not paths.spool.exists():
         write_file(paths.spool, b"", 0o600, owner)
+    put_inside(paths.job.root)
+    write_file(paths.ack, b"", 0o600, owner)
     write_json(paths.control, present_limits(launch, limits.machine_cores))
     write_json(paths.launch, _orders(launch, paths, limits, owner), 0o600)
 

@@ -1,0 +1,76 @@
+"""What every Python program of a job finds on its path: the hook for its threads, and the library `schedulearn.job`.
+
+Files are copied, because a job may run as another user, in another image, or longer than this version is installed.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+import schedulearn
+
+_HOOK, _LIBRARY = "inside", "job"  # folders of the package
+_NAME = "inside"  # the folder below the executor's own
+
+
+@cache
+def inside_files() -> Mapping[str, bytes]:
+    """Path → content. The library is in a folder of its own, which is looked at only if nobody installed another."""
+    package = Path(schedulearn.__file__).parent
+    files = {path: data for path, data in _sources(package / _HOOK) if path != "__init__.py"}
+    files["library/schedulearn/__init__.py"] = (package / "__init__.py").read_bytes()
+    return files | {f"library/schedulearn/{_LIBRARY}/{path}": data for path, data in _sources(package / _LIBRARY)}
+
+
+def _sources(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(folder.rglob("*.py")):
+        yield path.relative_to(folder).as_posix(), path.read_bytes()
+
+
+def inside_folders() -> list[str]:
+    """Of these files, from the outermost on."""
+    parents = {str(parent) for path in inside_files() for parent in PurePosixPath(path).parents}
+    return sorted(parents - {"."})
+
+
+def inside_folder(root: Path) -> Path:
+    """Where they are below the executor's folder. Other versions have other folders: a job keeps its own."""
+    digest = hashlib.sha256()
+    for path, data in sorted(inside_files().items()):
+        digest.update(f"{path} {len(data)} ".encode() + data)
+    return root / _NAME / digest.hexdigest()[:16]
+
+
+def put_inside(root: Path) -> None:
+    """Have them there, readable for all; at once, so that nobody sees half of them."""
+    folder = inside_folder(root)
+    if folder.exists():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.parent.chmod(0o755)
+    fresh = Path(tempfile.mkdtemp(prefix=".fresh-", dir=folder.parent))
+    try:
+        for name in inside_folders():
+            (fresh / name).mkdir()
+        for name, data in inside_files().items():
+            (fresh / name).write_bytes(data)
+        _open_to_all(fresh)
+        fresh.rename(folder)
+    except OSError:
+        if not folder.exists():  # else another one was faster
+            raise
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _open_to_all(folder: Path) -> None:
+    folder.chmod(0o755)
+    for place, folders, files in os.walk(folder):
+        for name in folders:
+            (Path(place) / name).chmod(0o755)
+        for name in files:
+            (Path(place) / name).chmod(0o644)

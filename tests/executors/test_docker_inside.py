@@ -1,0 +1,74 @@
+"""What programs in containers find on their path, and how their threads follow a limit. Real engines."""
+
+from typing import Any
+
+import pytest
+
+from schedulearn.domain.events import LimitsSet
+from schedulearn.domain.usage import Limits
+from schedulearn.executors.docker.limits import Limiter
+from schedulearn.executors.kernel import change
+from support.bench import DEADLINE
+from support.docker_bench import DockerBench
+
+# The image has no numeric library: this one has a number of threads, which is all that counts here.
+TORCH = """
+number = 2
+def get_num_threads(): return number
+def set_num_threads(n): global number; number = n
+"""
+PROGRAM = f"""
+import os, time
+open("torch.py", "w").write({TORCH!r})
+import torch
+last = 0
+while True:
+    now = torch.get_num_threads()
+    if now != last:
+        print(now, flush=True)
+        last = now
+    time.sleep(0.01)
+"""
+
+
+def test_the_library_is_there_in_any_image(containers: DockerBench) -> None:
+    code = "import os; from schedulearn import job; job.report(step=1, loss=0.5); print(job.info().worker)\n"
+    code += "print(os.environ['PYTHONPATH'])"
+    launch = containers.python(code, spec={"env": {"PYTHONPATH": "/mine"}})
+    assert containers.run(launch).ok, containers.output(launch)
+    assert containers.output(launch) == b"1.1.0\n/schedulearn/inside:/mine\n"
+
+
+def test_threads_follow_the_limit(containers: DockerBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit that changes without us is seen in the control group; ours is acknowledged before it holds."""
+    heard: list[Any] = []
+    write = Limiter._write
+
+    def watched(limiter: Limiter, container: str, limits: Limits) -> Limits:
+        ack = limiter._hear(container)
+        heard.append((limits.cpus, ack and ack.threads))
+        return write(limiter, container, limits)
+
+    monkeypatch.setattr(Limiter, "_write", watched)
+    monkeypatch.setattr(change, "ACK_WITHIN", DEADLINE)  # the order is tested, not the machine's speed
+    launch = containers.launch(("python3", "-c", PROGRAM), cpu_limit=2.0)
+    executor = containers.executor()
+    executor.start(launch)
+
+    def said(text: str) -> None:
+        containers.until(lambda: containers.output(launch).decode().split() == text.split(), f"it says {text}")
+
+    said("2")
+    with containers.daemon.client() as client:
+        client.api.update_container(containers.name(launch), cpu_period=100_000, cpu_quota=150_000)
+        said("2 1")
+        client.api.update_container(containers.name(launch), cpu_period=100_000, cpu_quota=200_000)
+        said("2 1 2")
+    executor.set_limits(launch.worker, launch.node, Limits(cpus=1.0))
+    containers.recorder.wait(LimitsSet, launch.worker)
+    said("2 1 2 1")
+    executor.set_limits(launch.worker, launch.node, Limits(cpus=2.0))
+    said("2 1 2 1 2")
+    assert heard == [(1.0, 1), (2.0, 1)], "fewer threads before the limit, more after it"
+    executor.stop(launch.worker, launch.node, 0)
+    containers.ended(launch)
