@@ -5,10 +5,10 @@ PYTHON ?= python3
 PYTEST := $(BIN)/python -m pytest
 LINTED := src tests bench scripts examples
 
-.PHONY: help setup demo test check fast format bench clean
+.PHONY: help setup demo test test-horovod check fast format bench clean
 
 help:  ## what there is
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(VENV)/.runtime  ## the virtual environment with the `schedulearn` command
 
@@ -17,7 +17,12 @@ demo: $(VENV)/.runtime  ## real training jobs, queued, run and shown live, in un
 
 test: $(VENV)/.dev system-packages  ## every test
 	$(MAKE) --no-print-directory lint
+	-@scripts/build-horovod --if-built
 	$(PYTEST)
+
+test-horovod: $(VENV)/.dev  ## elastic Horovod; builds it once (about ten minutes), then keeps the wheel
+	scripts/build-horovod
+	$(PYTEST) -v tests/executors/test_horovod.py
 
 check: $(VENV)/.dev lint  ## format, lint, types, imports, and the quick tests
 	$(PYTEST) -m "not slow" -x -q

@@ -145,6 +145,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"batch_sizes": [0]}, "batch_sizes.0", "at least 1"),
     ({"preemptible": "perhaps"}, "preemptible", "auto, true or false"),
     ({"launcher": "mpi"}, "launcher", "torchrun"),
+    ({"launcher": "horovod", "command": "horovodrun -np 2 python train.py"}, "command", "what each process runs"),
+    ({"launcher": "horovod", "workers": "1..2", "resources": {"gpus": 1}}, "workers", "one number of workers"),
     ({"env": {"TOKEN": None}}, "env.TOKEN", "a text"),
     ({"env": {"DEBUG": True}}, "env.DEBUG", "quotes"),
     ({"env": {"A=B": "x"}}, "env", "without ="),
@@ -262,12 +264,15 @@ def specs(draw: Any) -> JobSpec:
     size = st.none() | st.integers(10**6, 10**15)
     metric = draw(st.builds(Metric, names, st.sampled_from(["min", "max"]), st.just(r"x=(\d+)") | st.none()))
     target = st.builds(Target, st.floats(-1e6, 1e6), st.sampled_from(["yield", "stop"]))
+    launcher, workers = draw(st.sampled_from(Launcher)), draw(worker_counts)
+    if launcher is Launcher.HOROVOD and gpus:
+        workers = Workers(workers.max, workers.max, workers.max)
     return JobSpec(
         name=draw(names),
         command=draw(names | st.lists(names, min_size=1, max_size=4).map(tuple)),
         env=draw(st.dictionaries(names.filter(lambda name: "=" not in name), values, max_size=3)),
-        launcher=draw(st.sampled_from(Launcher)),
-        workers=draw(worker_counts),
+        launcher=launcher,
+        workers=workers,
         resources=WorkerResources(gpus, draw(st.none() | names) if gpus else None, low, high, draw(size), draw(size)),
         steps=draw(st.none() | st.integers(1, 10**9)),
         batch_sizes=tuple(draw(st.lists(st.integers(1, 4096), max_size=3))),

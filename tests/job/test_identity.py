@@ -44,6 +44,14 @@ def test_a_launcher_inside_the_worker_has_its_own_ranks(monkeypatch: pytest.Monk
     assert (found.rank, found.world_size) == (5, 8)
 
 
+def test_horovods_processes_have_ranks_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHEDULEARN_WORKER", "17.2.0")
+    monkeypatch.setenv("HOROVOD_RANK", "2")
+    found = job.info()
+    assert found
+    assert found.rank == 2, "only one of them saves"
+
+
 @pytest.mark.parametrize("text", ["", "17", "17.2", "a.b.c"])
 def test_a_strange_worker_id_is_no_job(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("SCHEDULEARN_WORKER", text)

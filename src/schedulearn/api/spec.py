@@ -241,6 +241,7 @@ class JobIn(Strict):
     def _fields_agree(self) -> Self:
         if self.command is None and self.image is None:
             raise invalid("a job needs a command", "a text that is not empty, or a list of texts", field="command")
+        self._check_launcher()
         if self.target and self.target[0] != self.metric.name:
             problem = f"{short(self.target[0])} is not the job's metric"
             raise invalid(problem, f"{self.metric.name} (set by metric.name)", field="target")
@@ -248,6 +249,22 @@ class JobIn(Strict):
             problem = "the folder cannot be seen from here: upload a snapshot of it with PUT /api/v1/snapshots/SHA256"
             raise invalid(problem, "a tar.gz archive, its SHA-256 given as `snapshot`", field="workdir")
         return self
+
+    def _check_launcher(self) -> None:
+        """A launcher needs a command to run, and Horovod runs only what it can."""
+        if self.command is None and self.launcher in (Launcher.TORCHRUN, Launcher.HOROVOD):
+            problem = f"{self.launcher} has nothing to run"
+            raise invalid(problem, "what each process runs, such as python train.py", field="command")
+        if self.launcher is not Launcher.HOROVOD:
+            return
+        words = [self.command] if isinstance(self.command, str) else list(self.command or ())
+        if words[0].split()[0].endswith("horovodrun"):
+            problem = "with launcher: horovod, horovodrun is put in front"
+            raise invalid(problem, "what each process runs, such as python train.py", field="command")
+        workers = self.workers.to_domain()
+        if self.resources.gpus and workers.min < workers.max:
+            problem = "a job of Horovod with GPUs cannot change its size: it keeps the devices it starts with"
+            raise invalid(problem, "one number of workers, or no GPUs", field="workers")
 
     def to_domain(self, now: float, max_priority: int = 100) -> JobSpec:
         """As agreed. A priority that was not asked for is the usual one, or the caller's cap if that is lower."""

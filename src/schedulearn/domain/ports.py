@@ -30,6 +30,7 @@ class Launch:
     local_rank: int = 0
     master_addr: str = "127.0.0.1"
     master_port: int = 0
+    together: bool = True  # whether all workers of the attempt are on one node
     snapshot: Path | None = None  # the archive to unpack into a run folder that is still empty
     url: str = ""  # where the API answers
     token: str = ""  # this attempt's own

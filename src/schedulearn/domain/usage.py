@@ -26,6 +26,22 @@ class Limits:
             others.memory if self.memory is None else self.memory,
         )
 
+    def times(self, workers: int) -> "Limits":
+        """Of so many workers together. The weight stays: it is not an amount."""
+        return Limits(
+            None if self.cpus is None else self.cpus * workers,
+            self.weight,
+            None if self.memory is None else self.memory * workers,
+        )
+
+    def shared_by(self, workers: int) -> "Limits":
+        """The inverse of `times`."""
+        return Limits(
+            None if self.cpus is None else self.cpus / workers,
+            self.weight,
+            None if self.memory is None else self.memory // workers,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

@@ -29,8 +29,8 @@ def info() -> Info | None:
         job=job,
         attempt=attempt,
         worker=env["SCHEDULEARN_WORKER"],
-        # A launcher such as torchrun starts several processes in one worker, and gives each its own rank.
-        rank=_number(env.get("RANK"), rank),
+        # A launcher (Horovod, torchrun) may start several processes in one worker, and gives each its own rank.
+        rank=_number(env.get("HOROVOD_RANK") or env.get("RANK"), rank),
         world_size=_number(env.get("WORLD_SIZE"), _number(_control(env).get("world_size"), 1)),
         checkpoint_dir=Path(folder) if folder else None,
     )

@@ -1,11 +1,13 @@
 """What an executor needs to start the workers of an attempt."""
 
+import random
 import socket
 from collections import Counter
 from pathlib import Path
 
-from schedulearn.domain.ids import NodeName
-from schedulearn.domain.job import Attempt, Job
+from schedulearn.domain import spec
+from schedulearn.domain.ids import DeviceId, NodeName
+from schedulearn.domain.job import Attempt, Job, Worker
 from schedulearn.domain.ports import Launch
 from schedulearn.service.auth import hash_token, new_token
 from schedulearn.service.config import DataFolder
@@ -17,13 +19,14 @@ class Launcher:
 
     def __init__(self, store: Store, folder: DataFolder) -> None:
         self._store, self._folder = store, folder
+        self._ports = Ports()
 
     def launches(self, job: Job, attempt: Attempt, now: float) -> list[Launch]:
         token = new_token()
         self._store.add_token(job.user, f"attempt {attempt.id}", hash_token(token), now, attempt.id)
         user = self._store.user(job.user)
         url = self._store.setting("url", "")  # the API may be another process
-        port = _free_port() if job.spec.workers.max > 1 else 0
+        port, together = self._ports.next(), len({worker.node for worker in attempt.workers}) == 1
         ranks: Counter[NodeName] = Counter()
         launches = []
         for worker in attempt.workers:
@@ -32,11 +35,12 @@ class Launcher:
                     worker=worker.id,
                     node=worker.node,
                     spec=job.spec,
-                    devices=worker.devices,
+                    devices=_visible(worker, job, attempt),
                     cpu_limit=job.cpus,
                     world_size=len(attempt.workers),
                     local_rank=ranks[worker.node],
                     master_port=port,
+                    together=together,
                     snapshot=self._snapshot(job),
                     url=url,
                     token=token,
@@ -52,9 +56,38 @@ class Launcher:
         return self._folder.snapshots / f"{sha}.tar.gz" if sha else None
 
 
-def _free_port() -> int:
-    """A port that is free now. A fixed one would collide as soon as two jobs share a node."""
+def _visible(worker: Worker, job: Job, attempt: Attempt) -> tuple[DeviceId, ...]:
+    """The devices that a worker may use. Horovod runs the processes of all workers in worker 0."""
+    if job.spec.launcher is not spec.Launcher.HOROVOD:
+        return worker.devices
+    return tuple(device for one in attempt.workers for device in one.devices) if worker.id.rank == 0 else ()
+
+
+class Ports:
+    """Ports for rendezvous: a fixed one would collide as soon as two jobs share a node.
+
+    They lie below those that systems give to outgoing connections, one of which might take a port before its job
+    listens; and none comes again before all others have come.
+    """
+
+    FIRST, LAST = 15_000, 29_999
+
+    def __init__(self) -> None:
+        self._last = random.randint(self.FIRST, self.LAST)  # the next life of the service begins elsewhere
+
+    def next(self) -> int:
+        """A port that is free on this machine now."""
+        for _ in range(self.FIRST, self.LAST + 1):
+            self._last = self._last + 1 if self._last < self.LAST else self.FIRST
+            if _is_free(self._last):
+                break
+        return self._last
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True

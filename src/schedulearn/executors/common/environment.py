@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedulearn.domain.ports import Launch
+from schedulearn.domain.spec import Launcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ def threads_for(cpu_limit: float | None, cores: float) -> int:
 
 
 def _usual(launch: Launch) -> dict[str, str]:
-    env = {"PYTHONUNBUFFERED": "1"}
+    # Unless it is told, torchrun kills its processes after 30 s: the scheduler's own time must be the shorter one.
+    env = {"PYTHONUNBUFFERED": "1", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(math.ceil(launch.spec.grace) + 1)}
     if launch.cpu_limit is not None:
         names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
         env |= dict.fromkeys(names, str(threads_for(launch.cpu_limit, 1)))
@@ -98,19 +100,27 @@ def _devices(launch: Launch) -> dict[str, str]:
 
 
 def _rendezvous(launch: Launch) -> dict[str, str]:
-    """For jobs that may have several workers. To torchrun (PET_*) each worker is a node with one process."""
-    if launch.spec.workers.max <= 1:
+    """To torchrun (PET_*) each worker is a node with one process. The rest is for jobs that may have several workers.
+
+    Horovod tells its processes their ranks itself, and all of them inherit what worker 0 has.
+    """
+    if launch.spec.launcher is Launcher.HOROVOD:
         return {}
     rank, size, port = str(launch.worker.rank), str(launch.world_size), str(launch.master_port)
+    torchrun = {
+        "PET_NNODES": size,
+        "PET_NPROC_PER_NODE": "1",
+        "PET_NODE_RANK": rank,
+        "PET_MASTER_ADDR": launch.master_addr,
+        "PET_MASTER_PORT": port,
+    }
+    if launch.spec.workers.max <= 1:
+        return torchrun
     return {
         "RANK": rank,
         "WORLD_SIZE": size,
         "LOCAL_RANK": str(launch.local_rank),
         "MASTER_ADDR": launch.master_addr,
         "MASTER_PORT": port,
-        "PET_NNODES": size,
-        "PET_NPROC_PER_NODE": "1",
-        "PET_NODE_RANK": rank,
-        "PET_MASTER_ADDR": launch.master_addr,
-        "PET_MASTER_PORT": port,
+        **torchrun,
     }

@@ -63,6 +63,11 @@ class WorkerPaths:
         return cls(job, job.attempts / str(worker.attempt) / str(worker.rank))
 
     @property
+    def first(self) -> "WorkerPaths":
+        """Those of worker 0 of the same attempt."""
+        return WorkerPaths(self.job, self.folder.with_name("0"))
+
+    @property
     def launch(self) -> Path:
         """What the shim is told: command, environment, limits; of a container, what must be known at its end."""
         return self.folder / "launch.json"
@@ -90,6 +95,11 @@ class WorkerPaths:
     def control(self) -> Path:
         """The present limits, for the job to read."""
         return self.folder / "control.json"
+
+    @property
+    def hosts(self) -> Path:
+        """The script that Horovod asks where its processes may run."""
+        return self.folder / "hosts"
 
     @property
     def spool(self) -> Path:

@@ -172,6 +172,11 @@ class Ender:
         return not self._containers.saw_end(state)
 
 
+def carried_group(paths: WorkerPaths) -> bool:
+    """Whether the processes of all workers ran in this one."""
+    return bool(_read(paths.launch).get("carries_group"))
+
+
 def owner_of(paths: WorkerPaths) -> Owner:
     """Who owns the files of a worker that was started before."""
     orders = _read(paths.launch)

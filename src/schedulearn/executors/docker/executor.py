@@ -25,7 +25,7 @@ from schedulearn.executors.docker.beside import DockerBeside
 from schedulearn.executors.docker.calls import Calls, Unreachable
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.containers import CREATED, PAUSED, Containers, State
-from schedulearn.executors.docker.ending import Ender, Patience
+from schedulearn.executors.docker.ending import Ender, Patience, carried_group
 from schedulearn.executors.docker.follower import Follower
 from schedulearn.executors.docker.grace import Grace
 from schedulearn.executors.docker.images import Images
@@ -46,6 +46,7 @@ THREADS = 8
 ORPHAN_AFTER = 600.0  # seconds: a service whose database is slow may take its time to tell of all its workers
 _AGAIN = 0.5  # seconds until an engine that did not answer is asked once more
 _AFTER_A_FAULT = 5.0
+_PLACEHOLDERS_TIME = 5.0  # seconds to end, once they are told
 _USUAL = Rules()
 
 
@@ -213,6 +214,8 @@ class DockerExecutor:
                 return
         self._emit(WorkerStarted(self._ender.started_at(paths), worker))
         self._watch(worker)
+        if worker.rank and read_end(paths.first):
+            self._release(worker)
 
     def _watch(self, worker: WorkerId) -> None:
         paths = self._paths(worker)
@@ -266,6 +269,14 @@ class DockerExecutor:
             self._followers.pop(worker, None)
             self._reported.add(worker)
         self._emit(WorkerExited(self._clock.now() if end.at is None else end.at, worker, end.outcome))
+        if worker.rank == 0:
+            for other in [one for one in list(self._followers) if one.of == worker.of]:
+                self._release(other)
+
+    def _release(self, worker: WorkerId) -> None:
+        """A placeholder has nothing to wait for once worker 0 has ended, and cannot see that itself."""
+        if carried_group(self._paths(worker).first):
+            self._submit(worker, self._stop, worker, _PLACEHOLDERS_TIME)
 
     def _report(self, worker: WorkerId) -> None:
         """An end that is written down already."""
@@ -308,7 +319,8 @@ class DockerExecutor:
             self._emit(WorkerPaused(self._clock.now(), worker))
 
     def _set_limits(self, worker: WorkerId, limits: Limits) -> None:
-        event = self._limiter.set(worker, limits) if worker in self._followers else None
+        carries = carried_group(self._paths(worker))
+        event = self._limiter.set(worker, limits, carries) if worker in self._followers else None
         if event:
             self._emit(event)
 

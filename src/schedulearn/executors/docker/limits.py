@@ -10,6 +10,7 @@ from schedulearn.domain.ports import Clock
 from schedulearn.domain.units import format_size
 from schedulearn.domain.usage import Limits
 from schedulearn.executors.common.archive import Entry, pack, read_file
+from schedulearn.executors.common.launching import workers_now_in
 from schedulearn.executors.docker.calls import Refused, Unreachable
 from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.options import PLACES
@@ -38,10 +39,10 @@ class Limiter:
     def __init__(self, containers: Containers, usage: ContainerUsage, cores: float, clock: Clock) -> None:
         self._containers, self._usage, self._cores, self._clock = containers, usage, cores, clock
 
-    def set(self, worker: WorkerId, limits: Limits) -> LimitsSet | None:
-        """What came of it; None: they were so before, or it does not run."""
+    def set(self, worker: WorkerId, limits: Limits, carries: bool = False) -> LimitsSet | None:
+        """What came of it; None: they were so before, or it does not run. `carries`: the processes of all workers."""
         try:
-            now, problem = self._change(worker, limits), ""
+            now, problem = self._change(worker, limits, carries), ""
         except Unreachable:
             raise
         except (OSError, ExecutorError) as error:
@@ -49,17 +50,18 @@ class Limiter:
         self._usage.refresh(worker)
         return LimitsSet(self._clock.now(), worker, now, problem, self._fixed(worker)) if now else None
 
-    def _change(self, worker: WorkerId, limits: Limits) -> Limits | None:
+    def _change(self, worker: WorkerId, limits: Limits, carries: bool) -> Limits | None:
         told = self._look(self._containers.name(worker))
         if told is None or not told["State"]["Running"]:
             return None
         self._check_memory(worker, limits)
         container, owner = told["Id"], _owner(told["Config"]["User"])
+        held = workers_now_in(carries, self._read(container, PLACES.control))
         return change(
             limits,
-            limits_of(told["HostConfig"]),
+            limits_of(told["HostConfig"]).shared_by(held),
             self._cores,
-            lambda asked: self._write(container, asked),
+            lambda asked: self._write(container, asked.times(held)).shared_by(held),
             lambda present: self._tell(container, owner, present),
             lambda: self._hear(container),
         )

@@ -6,9 +6,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 from schedulearn.domain.ids import NodeName
 from schedulearn.domain.ports import Launch
+from schedulearn.domain.usage import Limits
 from schedulearn.executors.common.archive import Entry
 from schedulearn.executors.common.environment import Places, present_limits, worker_environment
 from schedulearn.executors.common.inside import inside_files, inside_folders
+from schedulearn.executors.common.launching import HOSTS, launched, needs_hosts, workers_in
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.executors.docker.names import container_name, worker_labels
 from schedulearn.executors.docker.rules import CHECKPOINT, CONTROL, WORK, Bind, Rules, binds, identity
@@ -23,12 +25,14 @@ PLACES = Places(
     f"{CONTROL}/ack.json",
     INSIDE,
 )
+HOSTS_FILE = f"{CONTROL}/hosts"
+SHELL = "/bin/sh"
 HOST = "host.docker.internal"  # what a container on the bridge calls its machine
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _WEIGHT = 100
 # A shell passes no signal on, and its end would take its children with it before they could save. So it stays until
 # the program that runs has ended, and then goes on with nothing. One pipe for both outputs keeps their order.
-_SHELL = "exec 2>&1\ntrap 'exit $?' TERM\n"
+_BEFORE_TEXT = "exec 2>&1\ntrap 'exit $?' TERM\n"
 
 
 def container_options(
@@ -60,7 +64,8 @@ def host_options(launch: Launch, rules: Rules, network: str, mounted: list[Bind]
     """For `create_host_config`."""
     from docker.types import DeviceRequest, LogConfig, Mount
 
-    memory, gpus = launch.spec.resources.memory, list(launch.devices)
+    held = Limits(launch.cpu_limit, memory=launch.spec.resources.memory).times(workers_in(launch))
+    gpus = list(launch.devices)
     options = confinement(rules, network) | {
         "shm_size": launch.spec.resources.shm or rules.shm,
         "cpu_shares": shares_for(_WEIGHT),
@@ -69,10 +74,10 @@ def host_options(launch: Launch, rules: Rules, network: str, mounted: list[Bind]
         ),
         "mounts": [Mount(bind.target, bind.source, "bind", bind.read_only) for bind in mounted],
     }
-    if launch.cpu_limit is not None:
-        options |= {"cpu_period": PERIOD, "cpu_quota": quota_for(launch.cpu_limit)}
-    if memory is not None:
-        options |= {"mem_limit": memory, "memswap_limit": memory}  # swap would only make it slow
+    if held.cpus is not None:
+        options |= {"cpu_period": PERIOD, "cpu_quota": quota_for(held.cpus)}
+    if held.memory is not None:
+        options |= {"mem_limit": held.memory, "memswap_limit": held.memory}  # swap would only make it slow
     if gpus:
         options["device_requests"] = [DeviceRequest(driver="nvidia", device_ids=gpus, capabilities=[["gpu"]])]
     return options
@@ -97,8 +102,8 @@ def network_for(launch: Launch, rules: Rules, usual: str) -> str:
 
 
 def command_of(launch: Launch) -> list[str]:
-    command = launch.spec.command
-    return ["/bin/sh", "-c", _SHELL + command] if isinstance(command, str) else list(command)
+    command = launched(launch, HOSTS_FILE)
+    return [SHELL, "-c", _BEFORE_TEXT + command] if isinstance(command, str) else list(command)
 
 
 def container_environment(launch: Launch, network: str, python_path: str = "") -> dict[str, str]:
@@ -135,6 +140,7 @@ def content(launch: Launch, job: JobPaths, cores: float, with_checkpoint: bool) 
         Entry(INSIDE[1:]),
         *(Entry(f"{INSIDE[1:]}/{path}") for path in inside_folders()),
         *(Entry(f"{INSIDE[1:]}/{path}", content=data, mode=0o644) for path, data in inside_files().items()),
+        *([Entry(HOSTS_FILE[1:], content=HOSTS.encode(), mode=0o644)] if needs_hosts(launch) else []),
     ]
 
 

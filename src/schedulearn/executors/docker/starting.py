@@ -11,13 +11,14 @@ from schedulearn.domain.ports import Clock, Launch
 from schedulearn.domain.resources import CPUS
 from schedulearn.executors.common.archive import pack
 from schedulearn.executors.common.folders import prepare_job_folders
+from schedulearn.executors.common.launching import carries_group
 from schedulearn.executors.common.paths import WorkerPaths, write_json
 from schedulearn.executors.docker.calls import Unreachable
 from schedulearn.executors.docker.containers import CREATED, Containers
 from schedulearn.executors.docker.ending import owner_here
 from schedulearn.executors.docker.images import Images, variable_of
 from schedulearn.executors.docker.layers import Layers, Unwanted, setup_of
-from schedulearn.executors.docker.options import container_options, content, image_of, network_for
+from schedulearn.executors.docker.options import SHELL, command_of, container_options, content, image_of, network_for
 from schedulearn.executors.docker.output import Output
 from schedulearn.executors.docker.rules import WORK, Rules, identity
 from schedulearn.executors.docker.shared import SharedCheckpoints
@@ -100,8 +101,8 @@ def _made(launch: Launch, paths: WorkerPaths, site: Site, image: dict[str, Any])
             launch, paths.job, site.node.capacity[CPUS] or site.images.cores(), with_checkpoint=not site.shared
         )
         containers.put(container, pack(entries, identity(launch, rules)))
-        if not isinstance(launch.spec.command, str):
-            _check_command(launch, containers, container, variable_of(image, "PATH"))
+        if launch.spec.command and (program := command_of(launch)[0]) != SHELL:
+            _check_program(program, launch, containers, container, variable_of(image, "PATH"))
     except Unreachable:
         raise
     except (OSError, ExecutorError):
@@ -110,9 +111,8 @@ def _made(launch: Launch, paths: WorkerPaths, site: Site, image: dict[str, Any])
     return container
 
 
-def _check_command(launch: Launch, containers: Containers, container: str, path: str) -> None:
+def _check_program(program: str, launch: Launch, containers: Containers, container: str, path: str) -> None:
     """The init, and not the program, is what the engine starts: a program that is missing would look like a failure."""
-    program = launch.spec.command[0]
     search = [""] if "/" in program else (launch.spec.env.get("PATH") or path or _USUAL_PATH).split(":")
     found = [containers.look_at(container, posixpath.join(WORK, folder, program)) for folder in search]
     if not any(found):
@@ -123,4 +123,10 @@ def _check_command(launch: Launch, containers: Containers, container: str, path:
 
 def _orders(launch: Launch, ids: tuple[int, int]) -> dict[str, object]:
     """What must be known at the end, even by the next life of the service."""
-    return {"node": launch.node, "uid": ids[0], "gid": ids[1], "memory": launch.spec.resources.memory}
+    return {
+        "node": launch.node,
+        "uid": ids[0],
+        "gid": ids[1],
+        "memory": launch.spec.resources.memory,
+        "carries_group": carries_group(launch),
+    }

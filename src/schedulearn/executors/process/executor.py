@@ -20,6 +20,7 @@ from schedulearn.domain.resources import CPUS
 from schedulearn.domain.usage import Limits, Usage
 from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder
 from schedulearn.executors.common.lanes import Lanes
+from schedulearn.executors.common.launching import most_in, workers_in
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, write_json
 from schedulearn.executors.kernel.change import fixed_threads
 from schedulearn.executors.process import cgroups as permitted
@@ -134,9 +135,10 @@ class ProcessExecutor:
             self._follow(launch.worker)
 
     def _limits(self, launch: Launch) -> Confines:
-        cpus, memory = launch.cpu_limit, launch.spec.resources.memory
-        plans = self._cgroups.plan(f"{self._instance}-{launch.worker}", cpus, memory)
-        cores = [] if cpus is None else self._cores.take(launch.worker, cpus)
+        given = Limits(launch.cpu_limit, memory=launch.spec.resources.memory)
+        held = given.times(workers_in(launch))
+        plans = self._cgroups.plan(f"{self._instance}-{launch.worker}", held.cpus, held.memory)
+        cores = [] if given.cpus is None else self._cores.take(launch.worker, given.cpus * most_in(launch))
         return Confines(plans, cores, self._log_cap, self._node.capacity[CPUS])
 
     def _follow(self, worker: WorkerId) -> None:

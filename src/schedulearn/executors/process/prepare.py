@@ -9,6 +9,7 @@ from schedulearn.domain.ports import Launch
 from schedulearn.executors.common.environment import present_limits
 from schedulearn.executors.common.folders import make_folder, prepare_job_folders
 from schedulearn.executors.common.inside import put_inside
+from schedulearn.executors.common.launching import HOSTS, carries_group, launched, most_in, needs_hosts
 from schedulearn.executors.common.paths import WorkerPaths, write_file, write_json
 from schedulearn.executors.common.snapshot import Owner
 from schedulearn.executors.process.cgroups import Plan
@@ -35,6 +36,8 @@ def prepare(launch: Launch, paths: WorkerPaths, limits: Limits) -> None:
         write_file(paths.spool, b"", 0o600, owner)
     put_inside(paths.job.root)
     write_file(paths.ack, b"", 0o600, owner)
+    if needs_hosts(launch):
+        write_file(paths.hosts, HOSTS.encode())
     write_json(paths.control, present_limits(launch, limits.machine_cores))
     write_json(paths.launch, _orders(launch, paths, limits, owner), 0o600)
 
@@ -62,8 +65,9 @@ def _groups_of(uid: int, gid: int) -> list[int]:
 
 
 def _orders(launch: Launch, paths: WorkerPaths, limits: Limits, owner: Owner) -> dict[str, object]:
-    command = launch.spec.command
+    command = launched(launch, str(paths.hosts), str(paths.first.exit))
     uid, gid = owner or (None, None)
+    memory = launch.spec.resources.memory
     return {
         "argv": ["/bin/sh", "-c", command] if isinstance(command, str) else list(command),
         "env": process_environment(launch, paths),
@@ -72,7 +76,8 @@ def _orders(launch: Launch, paths: WorkerPaths, limits: Limits, owner: Owner) ->
         "gid": gid,
         "groups_of_user": _groups_of(*owner) if owner else [],
         "grace": launch.spec.grace,
-        "memory": launch.spec.resources.memory,
+        "memory": None if memory is None else memory * most_in(launch),
+        "carries_group": carries_group(launch),
         "groups": limits.groups,
         "cores": limits.cores,
         "log_cap": limits.log_cap,

@@ -1,0 +1,69 @@
+"""What executors are told of an attempt: ports that do not collide, and which worker sees which devices."""
+
+import socket
+from typing import Any
+
+import pytest
+
+from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
+from schedulearn.domain.job import Attempt, Worker
+from schedulearn.domain.ports import Launch
+from schedulearn.domain.spec import Launcher as Kind
+from schedulearn.service.launch import Launcher, Ports
+from support.builders import job
+
+
+class NoStore:
+    """Knows nobody, and keeps nothing."""
+
+    def add_token(self, *_: object) -> None: ...
+
+    def user(self, _: str) -> None: ...
+
+    def setting(self, _: str, default: object) -> object:
+        return default
+
+
+def launches(launcher: Kind, *nodes: str) -> list[Launch]:
+    spec: Any = {"launcher": launcher, "workers": len(nodes), "gpus": 1}
+    workers = [
+        Worker(WorkerId(JobId(1), 1, rank), NodeName(node), (DeviceId(f"gpu{rank}"),))
+        for rank, node in enumerate(nodes)
+    ]
+    store: Any = NoStore()
+    folder: Any = None
+    return Launcher(store, folder).launches(job(1, **spec), Attempt(AttemptId(JobId(1), 1), 0.0, workers), 0.0)
+
+
+def test_ports_are_free_and_do_not_come_again_soon() -> None:
+    ports = Ports()
+    given = [ports.next() for _ in range(200)]
+    assert len(set(given)) == 200
+    assert all(Ports.FIRST <= port <= Ports.LAST for port in given)
+
+
+def test_a_port_that_somebody_uses_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(Ports, "FIRST", port)
+        monkeypatch.setattr(Ports, "LAST", port + 3)
+        ports = Ports()
+        assert port not in {ports.next() for _ in range(8)}
+
+
+def test_every_attempt_has_a_port_that_its_workers_share() -> None:
+    first, second = launches(Kind.COMMAND, "a"), launches(Kind.TORCHRUN, "a", "b")
+    assert len({launch.master_port for launch in second}) == 1
+    assert 0 not in (first[0].master_port, second[0].master_port)
+
+
+def test_horovods_processes_see_all_devices_in_worker_0() -> None:
+    assert [launch.devices for launch in launches(Kind.HOROVOD, "a", "a")] == [("gpu0", "gpu1"), ()]
+    assert [launch.devices for launch in launches(Kind.TORCHRUN, "a", "a")] == [("gpu0",), ("gpu1",)]
+
+
+def test_workers_know_whether_they_are_together() -> None:
+    assert [launch.together for launch in launches(Kind.HOROVOD, "a", "a")] == [True, True]
+    assert [launch.together for launch in launches(Kind.HOROVOD, "a", "b")] == [False, False]
