@@ -173,6 +173,17 @@ def test_weight_and_hint_of_one_job(world: Any, ann: Any) -> None:
     assert other["hint"] is None
 
 
+def test_how_a_job_scales(world: Any, ann: Any) -> None:
+    asked = {"command": "true", "name": "mnist", "workers": "1..2"}
+    rows = [[1, "ann", "mnist", n, 1.0 / n**0.5] for n in (1, 2)]
+    world.store.set_setting("step_times", rows)
+    assert ann.post(JOBS, json=asked).json()["speedup"] == {"workers": 2, "value": 1.414, "measured": True}
+    assert ann.post(JOBS, json=asked).json()["speedup"] == {"workers": 2, "value": 1.414, "measured": False}
+    assert {job["speedup"] for job in ann.get(JOBS).json()["jobs"]} == {None}
+    assert ann.post(JOBS, json={**asked, "workers": 1}).json()["speedup"] is None
+    assert ann.post(JOBS, json={**asked, "name": "other"}).json()["speedup"] is None
+
+
 def test_the_end_of_a_job_is_told_in_words(world: Any, ann: Any, job: int) -> None:
     world.run(job)
     changed = world.job(job)

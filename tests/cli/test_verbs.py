@@ -32,6 +32,13 @@ def test_describe_shows_weight_and_hint(cli, jobs):
     assert "hint" not in out
 
 
+def test_describe_shows_the_speedup(cli, jobs):
+    jobs.jobs[17] |= {"speedup": {"workers": 2, "value": 1.7, "measured": True}}
+    assert "1.7 with 2 workers, measured" in cli("describe", 17).out
+    jobs.jobs[17] |= {"speedup": {"workers": 4, "value": 2.5, "measured": False}}
+    assert "2.5 with 4 workers, as of earlier jobs of its name" in cli("describe", 17).out
+
+
 LOOK = {
     "at": "2026-03-01T10:04:00Z", "cpus": 0.934, "cpu_seconds": 125.0, "memory": 310_000_000,
     "read_bytes": 1_200_000_000, "written_bytes": 30_000_000, "received_bytes": None, "sent_bytes": None,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.cli.view import words
+from schedulearn.cli.view import story, words
 from schedulearn.cli.view.status import status_line
 from schedulearn.cli.view.story import needs
 from schedulearn.cli.view.table import Cell, Column, fit, plain_table
@@ -118,3 +118,18 @@ def test_status_lines(new_job):
 )
 def test_what_a_job_needs(resources, words):
     assert needs({"workers": 1, "resources": resources}) == words
+
+
+@pytest.mark.parametrize(
+    ("metric", "shown"),
+    [
+        ({"name": "accuracy", "goal": "max"}, "best 0.9, lowest 0.1"),
+        ({"name": "accuracy", "goal": "min"}, "best 0.1, highest 0.9"),
+        ({"name": "loss", "goal": "min"}, "lowest 0.1, highest 0.9"),
+    ],
+)
+def test_what_is_best_depends_on_the_goal(metric, shown):
+    series = {"name": "accuracy", "points": [[1, 0.1], [2, 0.9]], "last": 0.5, "min": 0.1, "max": 0.9}
+    ((name, text),) = story.curves({"spec": {"metric": metric}}, [series])
+    assert name == "accuracy"
+    assert text.endswith(f"now 0.5  ({shown})")

@@ -12,7 +12,8 @@ from schedulearn.domain.spec import Metric
 from schedulearn.executors.common.logwriter import LogWriter
 from schedulearn.service import progress
 from schedulearn.service.config import DataFolder
-from schedulearn.service.progress import ProgressWatcher, pattern_of
+from schedulearn.service.output import pattern_of
+from schedulearn.service.progress import ProgressWatcher
 from schedulearn.store import Store
 from support.clock import HandClock
 from support.scheduling import Bench
@@ -103,8 +104,29 @@ def test_steps_are_read_from_the_line_or_else_counted(run: Run) -> None:
 
 
 def test_the_latest_state_of_a_progress_bar_counts(run: Run) -> None:
-    run.prints(b"\rloss: 3\rloss: 2", b"\rloss: 1\nloss: 0.5\r\n")
+    run.prints(b"\rloss: 3\rloss: 2\rloss: 1\nloss: 0.5\r\n")
     assert [value for _, value in run.curve] == [1.0, 0.5]
+
+
+def test_a_progress_bar_shows_a_value_while_its_line_grows(run: Run) -> None:
+    """The state that is being written is not whole until the next one begins."""
+    run.prints(b"\rloss: 3\rloss: 2", b"\rloss: 1", b"00\b\b\b\b\b\b\b\b\b\rloss:", b" 50\n")
+    assert [value for _, value in run.curve] == [3.0, 2.0, 100.0, 50.0]
+
+
+def test_a_bar_is_read_on_after_a_restart(run: Run) -> None:
+    bar = b"\r%d/10 [=====>....] - ETA: 1s - loss: 0.%d\x08\x08\x08"
+    run.prints(b"Epoch 1/2\n", bar % (9, 9), b"\nEpoch 2/2\n", bar % (1, 8), bar % (2, 7))
+    run.begin()
+    run.prints(bar % (3, 6), bar % (4, 5))
+    assert run.curve == [(9, 0.9), (11, 0.8), (12, 0.7), (13, 0.6), (14, 0.5)]
+
+
+def test_a_bar_without_an_end_takes_no_memory(run: Run) -> None:
+    for number in range(1, 50):
+        run.prints(b"\r%d/100 [00:00<00:00, loss=0.5] %s" % (number, b"=" * 200))
+    assert len(run.watcher._watched[WORKER].rest) < 1000
+    assert run.curve[-1] == (48, 0.5)
 
 
 def test_bytes_that_are_no_text(run: Run) -> None:

@@ -95,6 +95,45 @@ def test_what_is_reported_is_not_also_read_from_the_output(make):
     assert [value for _, value, _ in make.store.curve(job.id, "loss")] == [3.0, 4.0]
 
 
+def test_reports_of_several_workers_in_one_series(make):
+    """The leader of an elastic job is lost, and another one goes on."""
+    job = make.running(workers=3)
+    make.store.add_points(job.id, 1, 0, "report", points([1, 2]))
+    for _ in range(2):
+        make.store.add_points(job.id, 1, 2, "report", points([1, 2], value=lambda n: 9.0), 0)
+    assert [value for _, value, _ in make.store.curve(job.id, "loss")] == [1.0, 2.0, 9.0, 9.0]
+    assert len(make.store.series_of(job.id)) == 1
+
+
+def test_values_of_files_are_taken_once_by_their_time(make):
+    job = make.running()
+
+    def add(*seqs, source="files"):
+        return make.store.add_points(job.id, 1, 0, source, points(seqs))
+
+    assert add(1, 2) == 2
+    assert add(1, 2, 3) == 1
+    assert add(2) == 0
+    assert make.store.series_of(job.id)[0].source == "files"
+    assert [step for step, _, _ in make.store.curve(job.id, "loss")] == [10, 20, 30]
+    assert add(9, source="pattern") == 0
+    assert add(1, source="report") == 1
+    assert add(9) == 0
+    assert [step for step, _, _ in make.store.curve(job.id, "loss")] == [10]
+    with pytest.raises(NotFound):
+        make.store.add_points(JobId(99), 1, 0, "files", points([1]))
+
+
+def test_the_latest_steps(make):
+    one, two, silent = make.running(workers=2), make.running(), make.running()
+    make.store.add_points(one.id, 1, 1, "report", points([1]) + points([9], "acc"))
+    make.store.add_points(one.id, 1, 0, "report", points([2]))
+    make.store.add_points(two.id, 1, 0, "report", points([5], "acc"))
+    asked = {one.id: "loss", two.id: "acc", silent.id: "loss"}
+    assert make.store.latest_steps(asked) == {one.id: (20, AT + 2), two.id: (50, AT + 5)}
+    assert make.store.latest_steps({}) == {}
+
+
 def test_each_workers_values_are_a_series_of_their_own_and_the_lowest_rank_is_shown(make):
     job = make.running(workers=3)
     for rank in (2, 1):

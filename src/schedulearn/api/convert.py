@@ -15,6 +15,7 @@ from schedulearn.api.schemas import (
     PolicyOut,
     ProgressOut,
     SeriesOut,
+    SpeedUpOut,
     UserOut,
     WeightOut,
     WorkerOut,
@@ -34,6 +35,7 @@ from schedulearn.service.views import (
     NodeView,
     PolicyView,
     Progress,
+    SpeedUpView,
     StoredEvent,
     UserRow,
     Weight,
@@ -77,6 +79,7 @@ def job_out(row: JobRow, caller: Caller, now: float, advice: Advice = _NO_ADVICE
         progress=_progress(row.progress, job, now) if row.progress else None,
         weight=_weight(advice.weight) if advice.weight else None,
         hint=advice.hint,
+        speedup=_speedup(advice.speedup) if advice.speedup else None,
         spec=spec_out(job.spec, show_env=caller.owns(job.user)),
     )
 
@@ -96,6 +99,10 @@ def _weight(weight: Weight) -> WeightOut:
         unit=weight.unit,
         source=amount.source,
     )
+
+
+def _speedup(speedup: SpeedUpView) -> SpeedUpOut:
+    return SpeedUpOut(workers=speedup.workers, value=round(speedup.value, 3), measured=speedup.measured)
 
 
 def _progress(progress: Progress, job: Job, now: float) -> ProgressOut:

@@ -38,6 +38,12 @@ class WeightOut(BaseModel):
     source: str  # where the estimate comes from, for a person
 
 
+class SpeedUpOut(BaseModel):
+    workers: int
+    value: float  # so many times as fast as with one worker
+    measured: bool  # false: of earlier jobs of its name
+
+
 class JobOut(BaseModel):
     id: int
     name: str
@@ -67,6 +73,7 @@ class JobOut(BaseModel):
     progress: ProgressOut | None
     weight: WeightOut | None  # null in lists, and where nothing is known of jobs like it
     hint: str | None  # if it asks for far more, or less, than jobs like it; null in lists
+    speedup: SpeedUpOut | None  # null in lists, and where nothing was measured
     spec: dict[str, Any]  # as its user may write it
 
 

@@ -48,6 +48,12 @@ class Weight(TypedDict):
     source: str  # where the estimate comes from
 
 
+class SpeedUp(TypedDict):
+    workers: int
+    value: float  # so many times as fast as with one worker
+    measured: bool  # False: of earlier jobs of its name
+
+
 class Job(TypedDict):
     id: int
     name: str
@@ -77,6 +83,7 @@ class Job(TypedDict):
     progress: Progress | None
     weight: Weight | None  # None in lists
     hint: str | None  # None in lists
+    speedup: SpeedUp | None  # None in lists
     spec: dict[str, Any]
 
 

@@ -1,4 +1,4 @@
-"""What is told to the user about one job: how heavy it is, and whether it asks for what jobs like it have used."""
+"""What is told to the user of one job: how heavy it is, how it scales, whether it asks for what its like have used."""
 
 import threading
 
@@ -8,7 +8,8 @@ from schedulearn.domain.states import FINISHED
 from schedulearn.estimate.remaining import Estimate
 from schedulearn.estimate.weight import Asked, Weight, hint, weigh
 from schedulearn.service.estimator import Estimator, slots_of
-from schedulearn.service.views import Advice
+from schedulearn.service.scaling import Scaling
+from schedulearn.service.views import Advice, SpeedUpView
 from schedulearn.store import JobRow, Store
 
 _READ_EVERY = 2.0  # seconds: a burst of submissions must not look for finished jobs each time
@@ -20,6 +21,7 @@ class Adviser:
     def __init__(self, store: Store) -> None:
         self._lock = threading.Lock()
         self._estimator = Estimator(store)
+        self._scaling = Scaling(store)
         self._read_at = 0.0
 
     def advise(self, row: JobRow, now: float) -> Advice:
@@ -27,10 +29,21 @@ class Adviser:
         with self._lock:
             if not 0 <= now - self._read_at < _READ_EVERY:
                 self._estimator.refresh()
+                self._scaling.refresh()
                 self._read_at = now
             left = self._estimator.remaining(job, row.progress, now)
             like = self._estimator.history.like(job.user, job.spec.name)
-        return Advice(_weight(job, left and left.after(job.ran.at(now))), hint(_asked(job), like))
+            speedup = self._speedup(job)
+        return Advice(_weight(job, left and left.after(job.ran.at(now))), hint(_asked(job), like), speedup)
+
+    def _speedup(self, job: Job) -> SpeedUpView | None:
+        """At the largest size that was measured of it, else at the largest it may have."""
+        curve = self._scaling.speedup(job)
+        if curve is None:
+            return None
+        sizes = self._scaling.measured(job.id)
+        workers = sizes[-1] if len(sizes) > 1 else job.shape.workers.max
+        return SpeedUpView(workers, curve(workers), measured=len(sizes) > 1)
 
 
 def _weight(job: Job, duration: Estimate | None) -> Weight | None:

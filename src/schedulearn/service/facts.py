@@ -10,6 +10,7 @@ from schedulearn.estimate.facts import ASSUMED_PENALTY
 from schedulearn.estimate.remaining import Estimate
 from schedulearn.service.estimator import Estimator
 from schedulearn.service.restarts import Restarts
+from schedulearn.service.scaling import Scaling
 from schedulearn.store import Progress, Store
 
 _LOOK_EVERY = 2.0  # seconds between two looks at the steps of running jobs
@@ -25,6 +26,7 @@ class LiveFacts:
         self._store = store
         self._estimator = Estimator(store)
         self.restarts = Restarts(store)
+        self.scaling = Scaling(store)
         self._seen: dict[JobId, Progress | None] = {}  # how far jobs are, or were when they last ran
         self._looked_at = -math.inf
 
@@ -32,6 +34,7 @@ class LiveFacts:
         """Jobs have ended, or been started again, since the store was last read: look there when next asked."""
         self._estimator.refresh()
         self.restarts.refresh()
+        self.scaling.refresh()
 
     def estimate(self, job: Job, now: float) -> Estimate | None:
         """Seconds that it still runs, once it runs; None where nothing is known."""
@@ -46,7 +49,7 @@ class LiveFacts:
         return estimate.expected if estimate else math.inf
 
     def speedup(self, job: Job) -> SpeedUp:
-        return assumed_speedup(job.shape.workers.max)
+        return self.scaling.speedup(job) or assumed_speedup(job.shape.workers.max)
 
     def restart_cost(self, job: Job) -> float:
         return self.restarts.cost(job)

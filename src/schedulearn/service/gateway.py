@@ -27,6 +27,7 @@ from schedulearn.service.limits import check_cpus_limit
 from schedulearn.service.moving import check_move
 from schedulearn.service.people import People
 from schedulearn.service.possible import check_container, check_possible
+from schedulearn.service.reports import add_reports
 from schedulearn.service.servers import Servers
 from schedulearn.service.snapshots import DEFAULT_LIMIT, SnapshotFolder, Upload
 from schedulearn.service.views import (
@@ -235,7 +236,7 @@ class Gateway:
             raise NotAllowed(f"only the token of attempt {attempt} may send its reports")
         if worker.of != attempt:
             raise InvalidSpec("worker", f"{worker} is not a worker of attempt {attempt}", f"{attempt}.0, …")
-        return self._store.add_points(worker.job, worker.attempt, worker.rank, "report", points)
+        return add_reports(self._store, worker, points)
 
     # --- snapshots
 

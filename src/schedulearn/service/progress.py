@@ -1,4 +1,4 @@
-"""Progress that a job did not report itself: numbers found in its output, and reports it had to leave in its spool."""
+"""Progress that a job did not report itself: what is found in its output, its event files and its spool."""
 
 import json
 import logging
@@ -16,22 +16,17 @@ from schedulearn.domain.ids import WorkerId
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.spec import Metric
 from schedulearn.executors.common import logs
+from schedulearn.service.boards import BoardWatcher, Folders
+from schedulearn.service.output import LONGEST, Reader, clean
+from schedulearn.service.reports import add_reports
 from schedulearn.store import Point, Store
 
 _LOG = logging.getLogger(__name__)
 _EVERY = 0.5  # seconds between two looks at the output of all running jobs
 _CHUNK = 1 << 18  # bytes read at once
 _BEHIND = 1 << 22  # a job that prints faster than this between two looks is read from its latest output on
-_LONGEST_LINE = 512  # characters; also what bounds the cost of a clumsy pattern
-_NUMBER = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|[-+]?inf(?:inity)?)"
-_STEP = re.compile(r"\b(?:global[_ ]?step|step|iter(?:ation)?|epoch|batch)\b[\s:=#\[(]*(\d+)", re.IGNORECASE)
-
-
-def pattern_of(metric: Metric) -> re.Pattern[str]:
-    """What to look for: the user's own pattern, or `loss: 0.31`, `loss=0.31`, `Loss 0.31`."""
-    if metric.pattern:
-        return re.compile(metric.pattern)
-    return re.compile(rf"(?<![\w-]){re.escape(metric.name)}\b[\s:=]*{_NUMBER}(?!\w|\.\d)", re.IGNORECASE)
+_LONGEST_REST = 4 * LONGEST  # bytes of a line without an end that are kept
+_REWRITES = re.compile(rb"\r|\x08{2,}")  # a progress bar goes back to the beginning of its line
 
 
 @dataclass(slots=True)
@@ -39,23 +34,31 @@ class _Watched:
     worker: WorkerId
     folder: Path  # of the worker
     name: str  # of the metric
-    pattern: re.Pattern[str]
+    reader: Reader
     offset: int  # how far its output was read
-    step: int = 0  # of the last number found
-    rest: bytes = b""  # the beginning of a line that is not complete yet
+    rest: bytes = b""  # the beginning of a line, or of a new state of it, that is not complete yet
 
 
 class ProgressWatcher:
-    """Reads the output of running workers as it grows."""
+    """Reads the output of running workers as it grows, and the event files of their jobs."""
 
-    def __init__(self, store: Store, folder_of: Callable[[WorkerId], Path], clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        folder_of: Callable[[WorkerId], Path],
+        clock: Clock,
+        job_folders: Folders = lambda _: (),
+    ) -> None:
+        """`job_folders` are those of a job in which it may write event files."""
         self._store, self._folder_of, self._clock = store, folder_of, clock
+        self._boards = BoardWatcher(store, job_folders, clock)
         self._watched: dict[WorkerId, _Watched] = {}
         self._lock = threading.Lock()  # also keeps one look at a time
         self._stop = threading.Event()
 
     def watch(self, worker: WorkerId, metric: Metric) -> None:
         """Follow this worker from where it was last read."""
+        self._boards.watch(worker, metric)
         if worker.rank != 0:
             return  # the workers of a data-parallel job print the same loss
         with self._lock:
@@ -63,10 +66,8 @@ class ProgressWatcher:
                 return
             offset = self._store.pattern_offset(worker)
             known = {series.name: series.step for series in self._store.series_of(worker.job)}
-            step = known.get(metric.name, 0)
-            self._watched[worker] = _Watched(
-                worker, self._folder_of(worker), metric.name, pattern_of(metric), offset, step
-            )
+            reader = Reader(metric, known.get(metric.name, 0), from_beginning=offset == 0)
+            self._watched[worker] = _Watched(worker, self._folder_of(worker), metric.name, reader, offset)
 
     def finish(self, worker: WorkerId) -> None:
         """The worker has ended: read what is left, then stop following."""
@@ -74,12 +75,15 @@ class ProgressWatcher:
             watched = self._watched.pop(worker, None)
             if watched:
                 self._quietly(partial(self._look, watched, last=True))
+        self._boards.finish(worker)
         self._quietly(partial(self._take_spool, worker))
 
     def start(self) -> None:
+        self._boards.start()
         threading.Thread(target=self._run, name="progress", daemon=True).start()
 
     def close(self) -> None:
+        self._boards.close()
         self._stop.set()
 
     def _run(self) -> None:
@@ -123,29 +127,27 @@ class ProgressWatcher:
 
     def _points(self, watched: _Watched, offset: int, data: bytes) -> Iterator[Point]:
         start = offset - len(watched.rest)
-        *lines, watched.rest = (watched.rest + data).split(b"\n")
-        watched.rest = watched.rest[-(_LONGEST_LINE * 4) :]  # an endless line must not grow here without end
+        *lines, rest = (watched.rest + data).split(b"\n")
         for line in lines:
-            # A progress bar rewrites its line with carriage returns; the latest one counts.
-            text = (
-                line.rstrip(b"\r").rsplit(b"\r", 1)[-1][: _LONGEST_LINE * 4].decode("utf-8", "replace")[:_LONGEST_LINE]
-            )
-            if point := self._point(watched, start, text):
-                yield point
+            yield from self._newest(watched, start, line, ended=True)
             start += len(line) + 1
+        # A bar may go on for hours in one line. What stands before its last return to the beginning is a whole state.
+        whole = max((found.end() for found in _REWRITES.finditer(rest)), default=0)
+        yield from self._newest(watched, start, rest[:whole], ended=False)
+        watched.rest = rest[whole:][-_LONGEST_REST:]  # an endless line must not grow here without end
 
-    def _point(self, watched: _Watched, seq: int, text: str) -> Point | None:
-        found = watched.pattern.search(text)
-        if not found:
-            return None
-        try:
-            value = float(found[1] if found.re.groups else found[0])
-        except (TypeError, ValueError):
-            return None
-        step = _STEP.search(text)
-        watched.step = int(step[1]) if step and len(step[1]) < 16 else watched.step + 1
-        # The place in the output numbers the point: read twice, it is stored once.
-        return Point(seq + 1, self._clock.now(), watched.step, watched.name, value)
+    def _newest(self, watched: _Watched, start: int, line: bytes, *, ended: bool) -> Iterator[Point]:
+        """What the newest state of a line says."""
+        end = len(line)
+        for back in [*reversed(list(_REWRITES.finditer(line))), None]:
+            begin = back.end() if back else 0
+            text = clean(line[begin:end])
+            if text.strip():
+                if found := watched.reader.read(text, ended):
+                    # The place in the output numbers the point: read twice, it is stored once.
+                    yield Point(start + begin + 1, self._clock.now(), found[0], watched.name, found[1])
+                return
+            end = back.start() if back else 0
 
     def _take_spool(self, worker: WorkerId) -> None:
         """Reports that the job could not deliver while the service was away."""
@@ -157,7 +159,7 @@ class ProgressWatcher:
             points += _points_of(line)
         if points:
             points.sort()
-            self._store.add_points(worker.job, worker.attempt, worker.rank, "report", points)
+            add_reports(self._store, worker, points)
 
 
 def _points_of(line: bytes) -> list[Point]:

@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from schedulearn.domain.events import Event
-from schedulearn.domain.ids import WorkerId
-from schedulearn.executors.common.paths import WorkerPaths
+from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths
 from schedulearn.executors.fleet import Fleet
 from schedulearn.service.attendant import Attendant
 from schedulearn.service.auth import hash_token, new_token
@@ -113,7 +113,7 @@ class Runtime:
         lease = SchedulerLease(self.store, self.clock, self.folder.root)
         lease.take(shared_database=self.options.database is not None)
         self._stack.callback(lease.release)
-        progress = ProgressWatcher(self.store, self._worker_folder, self.clock)
+        progress = ProgressWatcher(self.store, self._worker_folder, self.clock, self._job_folders)
         keeper = NodeKeeper(self.folder, self.options, self.clock, self._post)
         keeper.check_local({node.name for node in self.store.list_nodes()})
         self._stack.callback(keeper.close)
@@ -160,6 +160,11 @@ class Runtime:
 
     def _worker_folder(self, worker: WorkerId) -> Path:
         return WorkerPaths.of(self.folder.root, worker).folder
+
+    def _job_folders(self, job: JobId) -> tuple[Path, Path]:
+        """Where it may write files."""
+        paths = JobPaths.of(self.folder.root, job)
+        return paths.run, paths.checkpoint
 
     # --- the API
 

@@ -274,6 +274,9 @@ class Scheduler:
             self._facts.refresh()
         self._facts.restarts.started(changes.attempts.values(), self.state.jobs)
         self._facts.restarts.look(self.state.jobs, now)
+        if self._facts.scaling.look(self.state.jobs, self.state.attempts, now):
+            self.state.stale = True
+            self.wake()
 
     # --- 6. act ---
 

@@ -40,6 +40,7 @@ __all__ = [
     "PolicyChoice",
     "PolicyView",
     "Progress",
+    "SpeedUpView",
     "StoredEvent",
     "UserChanges",
     "UserRow",
@@ -114,11 +115,21 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
+class SpeedUpView:
+    """How much faster a job is with more workers."""
+
+    workers: int
+    value: float  # against one worker
+    measured: bool  # of this job itself at that size; False: of jobs of its name
+
+
+@dataclass(frozen=True, slots=True)
 class Advice:
     """What its user should know of a job."""
 
     weight: Weight | None = None  # None: nothing is known of jobs like it
     hint: str | None = None  # a sentence if it asks for far more, or less, than jobs like it
+    speedup: SpeedUpView | None = None  # None: nothing was measured
 
 
 @dataclass(frozen=True, slots=True)

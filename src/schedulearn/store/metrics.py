@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from schedulearn.domain.errors import NotFound
 from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.store.base import Part
+from schedulearn.store.base import Part, in_chunks
 from schedulearn.store.codec import Values
 from schedulearn.store.columns import clamp
 from schedulearn.store.tables import metric_points, metric_series, workers
@@ -16,7 +16,8 @@ from schedulearn.store.thinning import Track, reading_stride
 from schedulearn.store.types import CurvePoint, Point, Progress, Series, Source
 
 _LONGEST_NAME = 200  # characters; the rest is cut off, because the name is part of an index
-_SEEN = {"report": workers.c.report_seq, "pattern": workers.c.pattern_seq}
+_SEEN: dict[Source, sa.Column[Any]] = {"report": workers.c.report_seq, "pattern": workers.c.pattern_seq}
+_TRUST: dict[Source, int] = {"pattern": 0, "files": 1, "report": 2}
 
 
 @dataclass(slots=True)
@@ -26,24 +27,36 @@ class _Open:
     id: int | None = None  # None: not stored yet
     source: Source | None = None
     stored_stride: int = 1  # of the points that are stored already; 0: those must go
+    newest: int = 0  # when its last point was measured, in microseconds
     track: Track = field(default_factory=Track)
 
 
 class Metrics(Part):
-    def add_points(self, job: JobId, attempt: int, rank: int, source: Source, points: Sequence[Point]) -> int:
-        """Take in what a worker reported, or what was found in its output. Returns how many were new.
+    def add_points(
+        self,
+        job: JobId,
+        attempt: int,
+        rank: int,
+        source: Source,
+        points: Sequence[Point],
+        series_rank: int | None = None,
+    ) -> int:
+        """Take in what a worker reported, or what was found in its output or its event files. How many were new?
 
-        A point whose `seq` is not above all that came before from this worker and source was seen already.
-        A metric that the job reports is not also read from its output.
+        A point whose `seq` is not above all that came before from this worker and source was seen already. Those of
+        event files have none: they are in order of time, and one that is not later than the series was seen already.
+        A metric that the job reports is not also read from its files, and one in files not from its output.
+        They go into the worker's own series, or into that of `series_rank`.
         """
         worker = WorkerId(job, attempt, rank)
+        voice = worker if series_rank is None else WorkerId(job, attempt, series_rank)
         with self._db.write() as connection:
             new = self._unseen(connection, worker, source, points)
-            opened = _open_series(connection, worker, {point.name for point in new})
+            opened = _open_series(connection, voice, {point.name for point in new})
             taken = sum(_add(opened, source, point) for point in new)
             changed = {name: series for name, series in opened.items() if series.track.last}
             _drop_thinned(connection, changed.values())
-            _save_series(connection, worker, changed)
+            _save_series(connection, voice, changed)
             _insert_points(connection, changed.values())
         return taken
 
@@ -51,11 +64,13 @@ class Metrics(Part):
         self, connection: sa.Connection, worker: WorkerId, source: Source, points: Sequence[Point]
     ) -> list[Point]:
         """The new ones among the points, in order; from now on they count as seen."""
-        column = _SEEN[source]
+        column = _SEEN.get(source, workers.c.rank)
         mark = connection.execute(sa.select(column).where(_is(worker))).scalar()
         if mark is None:
             raise NotFound(f"there is no worker {worker}")
-        tidy = (p._replace(seq=clamp(p.seq), step=clamp(p.step), name=p.name[:_LONGEST_NAME]) for p in points)
+        tidy = [p._replace(seq=clamp(p.seq), step=clamp(p.step), name=p.name[:_LONGEST_NAME]) for p in points]
+        if source not in _SEEN:
+            return tidy
         new = {(p.seq, p.name): p for p in tidy if p.seq > mark}
         if new:
             seen = {column: max(seq for seq, _ in new)}
@@ -90,6 +105,18 @@ class Metrics(Part):
         with self._db.read() as connection:
             times = [connection.execute(query).scalar() for query in (early, latest)]
         return min((time for time in times if time is not None), default=None)
+
+    def latest_steps(self, metrics: Mapping[JobId, str]) -> dict[JobId, tuple[int, float]]:
+        """The last step of each of these jobs, by the metric that it names, and when that was."""
+        series = metric_series.c
+        steps: dict[JobId, tuple[int, float]] = {}
+        with self._db.read() as connection:
+            for some in in_chunks(metrics):
+                query = sa.select(series.job, series.name, series.last_step, series.updated_at)
+                for row in connection.execute(query.where(series.job.in_(some)).order_by(series.updated_at)):
+                    if row.name == metrics[JobId(row.job)][:_LONGEST_NAME]:
+                        steps[JobId(row.job)] = row.last_step, row.updated_at
+        return steps
 
     def series_of(self, job: JobId) -> list[Series]:
         """All metrics of a job, by name. Of several workers, the one with the lowest rank speaks for the job."""
@@ -133,20 +160,29 @@ def _open_series(connection: sa.Connection, worker: WorkerId, names: set[str]) -
     )
     for row in connection.execute(query) if names else ():
         track = Track(row.total, row.stride, None, row.min_value, row.max_value, row.spark, row.spark_stride)
-        opened[row.name] = _Open(row.id, row.source, row.stride, track)
+        opened[row.name] = _Open(row.id, row.source, row.stride, _moment(row.updated_at), track)
     return opened
 
 
 def _add(opened: dict[str, _Open], source: Source, point: Point) -> bool:
     series = opened[point.name]
-    if series.source == "report" and source == "pattern":
+    if series.source and _TRUST[series.source] > _TRUST[source]:
         return False
-    if series.source == "pattern" and source == "report":
-        # The same values, read from the output before the first report came: they would be there twice.
+    if series.source and series.source != source:
+        # The same values, found elsewhere before the first of these came: they would be there twice.
         series.track, series.stored_stride = Track(), 0
+    elif source == "files" and _moment(point.at) <= series.newest:
+        return False
+    if source == "files":
+        series.newest = _moment(point.at)
     series.source = source
     series.track.add(point)
     return True
+
+
+def _moment(at: float) -> int:
+    """As exact as the store is."""
+    return round(at * 1_000_000)
 
 
 def _drop_thinned(connection: sa.Connection, changed: Iterable[_Open]) -> None:

@@ -9,7 +9,7 @@ from schedulearn.domain.node import Node
 from schedulearn.domain.usage import Usage
 
 JobSort = Literal["id", "priority", "submitted_at", "finished_at", "name", "user", "state"]
-Source = Literal["report", "pattern"]
+Source = Literal["report", "files", "pattern"]  # the first that has a metric is believed
 UserRole = Literal["admin", "user"]
 
 

@@ -58,6 +58,7 @@ def facts(job: Json, now: datetime) -> list[tuple[str, str]]:
         ("time limit", duration(job.get("time_limit"))),
         ("weight", _weight(job.get("weight"))),
         ("hint", clean(job.get("hint") or "")),
+        ("speed-up", _speedup(job.get("speedup"))),
         ("depends on", ", ".join(str(i) for i in spec.get("depends_on") or ())),
         ("submitted", _moment(job.get("submitted_at"), now)),
         ("started", _moment(job.get("started_at"), now)),
@@ -83,6 +84,14 @@ def _weight(weight: Json | None) -> str:
     between = f", between {low} and {high}" if low != high else ""
     kind = weight["unit"].removesuffix("-seconds")
     return clean(f"{duration(weight['expected'])} of {kind} time{between} ({weight['source']})")
+
+
+def _speedup(speedup: Json | None) -> str:
+    """`1.7 with 2 workers, measured`"""
+    if speedup is None:
+        return ""
+    source = "measured" if speedup["measured"] else "as of earlier jobs of its name"
+    return f"{number(speedup['value'])} with {speedup['workers']} workers, {source}"
 
 
 def _moment(text: str | None, now: datetime) -> str:
@@ -133,9 +142,17 @@ def curves(job: Json, series: Sequence[Json]) -> list[tuple[str, str]]:
         values = [point[1] for point in one.get("points") or ()]
         if one.get("last") is None:
             continue
-        best = f"lowest {number(one.get('min'))}, highest {number(one.get('max'))}"
-        lines.append((clean(one["name"]), f"{sparkline(values, 32)}  now {number(one['last'])}  ({best})"))
+        lines.append((clean(one["name"]), f"{sparkline(values, 32)}  now {number(one['last'])}  ({_range(job, one)})"))
     return lines
+
+
+def _range(job: Json, series: Json) -> str:
+    """The job's metric has a direction, so that one of its ends is the best; of others nobody knows which."""
+    metric = (job.get("spec") or {}).get("metric") or {}
+    low, high = number(series.get("min")), number(series.get("max"))
+    if series["name"] != metric.get("name", "loss"):
+        return f"lowest {low}, highest {high}"
+    return f"best {high}, lowest {low}" if metric.get("goal") == "max" else f"best {low}, highest {high}"
 
 
 def event_rows(events: Sequence[Json], now: datetime) -> Rows:

@@ -1,0 +1,66 @@
+"""Speed-ups from the step times of jobs, and from those of jobs like them."""
+
+import pytest
+
+from schedulearn.domain.speedup import SpeedUp
+from schedulearn.estimate.scaling import LEAST_WINDOWS, StepTime, StepTimes, Stretches
+
+
+def known(*rows: tuple[int, str, str, int, float]) -> StepTimes:
+    return StepTimes(StepTime(*row) for row in rows)
+
+
+def values(speedup: SpeedUp | None) -> list[float] | None:
+    return None if speedup is None else [pytest.approx(value, abs=0.01) for value in speedup.values[1:]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], None),
+        ([(9, "ann", "net", 2, 1.0)], None),  # one size says nothing
+        ([(9, "ann", "net", 1, 1.0), (9, "ann", "net", 2, 0.5)], (1.0, 2.0)),
+        ([(9, "ann", "net", 1, 1.0), (9, "ann", "net", 2, 1.0)], (1.0, 1.0)),
+        ([(9, "ann", "net", 1, 1.0), (9, "ann", "net", 2, 2.0)], (1.0, 0.5)),  # slower with two
+        ([(9, "ann", "net", 1, 1.0), (9, "ann", "net", 2, 0.1)], (1.0, 2.0)),  # s never exceeds n
+        # Of an earlier job of the same user and name.
+        ([(1, "ann", "net", 1, 4.0), (1, "ann", "net", 2, 2.5)], (1.0, 1.6)),
+        # Its own come first, in part: it was measured at one size only, the curve is that of the other.
+        ([(1, "ann", "net", 1, 4.0), (1, "ann", "net", 2, 2.5), (9, "ann", "net", 1, 0.1)], (1.0, 1.6)),
+        ([(1, "ann", "net", 1, 4.0), (1, "ann", "net", 2, 2.5), *((9, "ann", "net", n, 1.0) for n in (1, 2))], (1, 1)),
+        # Somebody else's job of that name, unless there is one of the same user.
+        ([(1, "bob", "net", 1, 1.0), (1, "bob", "net", 2, 1.0)], (1.0, 1.0)),
+        ([*((1, "bob", "net", n, 1.0) for n in (1, 2)), (2, "ann", "net", 1, 2.0), (2, "ann", "net", 2, 1.0)], (1, 2)),
+        ([(1, "ann", "other", 1, 1.0), (1, "ann", "other", 2, 1.0)], None),
+        # Step times of different jobs are not mixed.
+        ([(1, "ann", "net", 1, 1.0), (2, "ann", "net", 2, 10.0)], None),
+        # The median of several.
+        ([(j, "ann", "net", n, t ** (n - 1)) for j, t in ((1, 1.0), (2, 0.625), (3, 0.5)) for n in (1, 2)], (1, 1.6)),
+    ],
+)  # fmt: skip
+def test_speedups(rows: list[tuple[int, str, str, int, float]], expected: tuple[float, ...] | None) -> None:
+    found = known(*rows).speedup(9, "ann", "net", 2)
+    assert (None if found is None else found.values[1:]) == (None if expected is None else pytest.approx(expected))
+
+
+def test_the_latest_counts() -> None:
+    times = known((9, "ann", "net", 1, 1.0), (9, "ann", "net", 2, 1.0))
+    assert values(times.speedup(9, "ann", "net", 2)) == [1.0, 1.0]
+    times.learn(StepTime(9, "ann", "net", 2, 0.5))
+    assert values(times.speedup(9, "ann", "net", 2)) == [1.0, 2.0]
+    times.forget(9)
+    assert times.speedup(9, "ann", "net", 2) is None
+
+
+def test_what_is_kept_is_bounded() -> None:
+    times = StepTimes()
+    for job in range(2000):
+        times.learn(StepTime(job, "ann", f"net{job}", 1, 1.0))
+    assert [one.job for one in times] == list(range(1500, 2000))
+
+
+def test_stretches_are_told_when_they_are_news() -> None:
+    stretches = Stretches()
+    assert [stretches.add(1.0) for _ in range(LEAST_WINDOWS + 2)] == [None] * (LEAST_WINDOWS - 1) + [1.0, None, None]
+    assert [stretches.add(60.0) for _ in range(3)] == [None] * 3, "a save or an evaluation now and then"
+    assert 2.0 in [stretches.add(2.0) for _ in range(20)], "but it has become slower"
