@@ -133,3 +133,21 @@ def test_programs_that_start_later_are_told_the_present_number() -> None:
     without: dict[str, str] = {"SCHEDULEARN_THREADS": ""}
     renew_environment(without, 4)
     assert without == {"SCHEDULEARN_THREADS": ""}
+
+
+@pytest.mark.parametrize(
+    ("env", "threads"),
+    [
+        ({}, 4),
+        ({"LOCAL_WORLD_SIZE": "2"}, 4),  # not torchrun's: anybody may set it
+        ({"TORCHELASTIC_RUN_ID": "1", "LOCAL_WORLD_SIZE": "2"}, 2),
+        ({"TORCHELASTIC_RUN_ID": "1", "LOCAL_WORLD_SIZE": "9"}, 1),
+        ({"TORCHELASTIC_RUN_ID": "1", "LOCAL_WORLD_SIZE": "many"}, 4),
+    ],
+)
+def test_processes_of_one_worker_share_its_limit(
+    tmp_path: Path, env: dict[str, str], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert Limit(control(tmp_path / "control.json", 4.0), str(tmp_path)).threads() == threads

@@ -7,7 +7,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
+    from collections.abc import Iterator, Mapping, MutableMapping
 
 CHOSEN = "SCHEDULEARN_THREADS"
 FROM_IT = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")  # what the executor made of it
@@ -20,11 +20,12 @@ class Limit:
         self._control = control
         self._told: float | None = None  # what the control file says
         self._folders = list(cpu_folders(proc))
+        self._processes = processes_of_worker(os.environ)
 
     def threads(self) -> int | None:
         """The smallest of all limits, rounded down, at least 1; None: there is no limit."""
         known = [cpus for cpus in (self._read_control(), *map(quota, self._folders)) if cpus is not None]
-        return max(1, int(min(known))) if known else None
+        return max(1, int(min(known) / self._processes)) if known else None
 
     def _read_control(self) -> float | None:
         """While it is being replaced, what was known before."""
@@ -35,6 +36,12 @@ class Limit:
         except (OSError, ValueError, KeyError, TypeError):
             pass
         return self._told
+
+
+def processes_of_worker(env: Mapping[str, str]) -> int:
+    """torchrun may start several training processes in one worker: they share its limit."""
+    number = env.get("LOCAL_WORLD_SIZE", "1") if "TORCHELASTIC_RUN_ID" in env else "1"
+    return max(1, int(number)) if number.isdigit() else 1
 
 
 def quota(folder: str) -> float | None:
