@@ -1,13 +1,16 @@
-"""Who this program is: the job, the attempt, the rank, and where its checkpoints belong."""
+"""Who this program is: the job, the attempt, the rank, its place in the group, and where its checkpoints belong."""
 
-import json
+from __future__ import annotations
+
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+from schedulearn.job.control import read_control
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Info:
     job: int
     attempt: int  # counts from 1; higher than 1: an earlier attempt may have left a checkpoint
@@ -17,13 +20,20 @@ class Info:
     checkpoint_dir: Path | None  # the same path in every attempt
 
 
+class Place(NamedTuple):
+    """Where this process stands among those that train together."""
+
+    rank: int | None  # among them; 0 leads: it saves; None: this worker has to leave
+    size: int
+
+
 def info() -> Info | None:
     """What is known of the job that this program runs in; None outside of Schedulearn."""
     env = os.environ
-    try:
-        job, attempt, rank = (int(part) for part in env["SCHEDULEARN_WORKER"].split("."))
-    except (KeyError, ValueError):
+    worker = _worker()
+    if worker is None:
         return None
+    job, attempt, rank = worker
     folder = env.get("SCHEDULEARN_CHECKPOINT_DIR")
     return Info(
         job=job,
@@ -31,9 +41,22 @@ def info() -> Info | None:
         worker=env["SCHEDULEARN_WORKER"],
         # A launcher (Horovod, torchrun) may start several processes in one worker, and gives each its own rank.
         rank=_number(env.get("HOROVOD_RANK") or env.get("RANK"), rank),
-        world_size=_number(env.get("WORLD_SIZE"), _number(_control(env).get("world_size"), 1)),
+        world_size=_number(env.get("WORLD_SIZE"), read_control().world_size),
         checkpoint_dir=Path(folder) if folder else None,
     )
+
+
+def place() -> Place:
+    """The place of this process now. It changes while a job runs whose workers come and go."""
+    rank, size = _number(os.environ.get("RANK"), 0), _number(os.environ.get("WORLD_SIZE"), 1)
+    worker = _worker()
+    if worker is None or "SCHEDULEARN_CONTROL" not in os.environ:
+        return Place(rank, size)
+    own, control = worker[2], read_control()
+    # A launcher inside the worker gives ranks of its own. The service gives the worker's rank; only the number of
+    # workers, which cannot change in the environment of a program that runs, may be out of date.
+    launched = "RANK" in os.environ and (rank != own or (control.generation == 0 and size != control.world_size))
+    return Place(rank, size) if launched else Place(control.index(own), control.world_size)
 
 
 def checkpoint_dir(default: str | Path | None = None) -> Path | None:
@@ -46,13 +69,13 @@ def checkpoint_dir(default: str | Path | None = None) -> Path | None:
     return path
 
 
-def _control(env: Mapping[str, str]) -> dict[str, object]:
-    """The present limits, as the service wrote them; empty if they cannot be read."""
+def _worker() -> tuple[int, int, int] | None:
+    """Job, attempt and rank of this worker."""
     try:
-        data = json.loads(Path(env["SCHEDULEARN_CONTROL"]).read_text("utf-8"))
-    except (KeyError, OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
+        job, attempt, rank = (int(part) for part in os.environ["SCHEDULEARN_WORKER"].split("."))
+    except (KeyError, ValueError):
+        return None
+    return job, attempt, rank
 
 
 def _number(value: object, default: int) -> int:

@@ -1,5 +1,7 @@
 """`report`: a queue that never blocks, and a thread that empties it."""
 
+from __future__ import annotations
+
 import atexit
 import logging
 import math

@@ -1,5 +1,7 @@
 """Bringing reports to the service, from a thread of its own."""
 
+from __future__ import annotations
+
 import http.client
 import json
 import os

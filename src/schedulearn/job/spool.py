@@ -6,6 +6,8 @@ sent, and the last number given. Numbers only grow, in the order of the file: th
 number is not above those it has, so a point that is sent twice counts once.
 """
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os

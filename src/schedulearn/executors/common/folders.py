@@ -104,8 +104,9 @@ def _advance_fence(worker: WorkerId, job: JobPaths) -> None:
 
 
 def has_files(folder: Path) -> bool:
+    """Hidden ones do not count: they are checkpoints that are not whole yet."""
     try:
-        return any(folder.iterdir())
+        return any(not path.name.startswith(".") for path in folder.iterdir())
     except OSError:
         return False
 
