@@ -14,6 +14,7 @@ V1 = "/api/v1"
 SHA = "0" * 64
 OK = {200, 201, 202, 204}
 JSON = {"Content-Type": "application/json"}
+JOIN = {"worker": "JOB.1.0", "generation": 3, "members": [0, 1], "step": 5, "wait": 0}
 
 # method, path, body, and the answer to: nobody, ann (whose job it is), bob, an administrator, a job's own token
 TABLE: list[tuple[str, str, Any, int, int, int, int, int]] = [
@@ -42,6 +43,12 @@ TABLE: list[tuple[str, str, Any, int, int, int, int, int]] = [
     ("POST", f"{V1}/jobs/JOB/exec", {"command": ["true"]}, 401, 409, 403, 409, 403),
     ("GET", f"{V1}/events?follow=false", None, 401, 200, 200, 200, 403),
     ("POST", f"{V1}/attempts/JOB.1/reports", {"worker": "JOB.1.0", "points": []}, 401, 403, 403, 403, 200),
+    ("POST", f"{V1}/attempts/JOB.1/group", JOIN, 401, 403, 403, 403, 200),
+    ("GET", f"{V1}/attempts/JOB.1/group", None, 401, 403, 403, 403, 200),
+    ("DELETE", f"{V1}/attempts/JOB.1/group", None, 401, 403, 403, 403, 204),
+    ("POST", f"{V1}/attempts/JOB.1/groups/3.7/keys/set", {"key": "a", "value": "x"}, 401, 403, 403, 403, 404),
+    ("POST", f"{V1}/attempts/JOB.1/groups/3.7/keys/get", {"keys": ["a"]}, 401, 403, 403, 403, 404),
+    ("POST", f"{V1}/attempts/JOB.1/groups/3.7/keys/add", {"key": "a", "amount": 1}, 401, 403, 403, 403, 404),
     ("HEAD", f"{V1}/snapshots/{SHA}", None, 401, 404, 404, 404, 403),
     ("PUT", f"{V1}/snapshots/{SHA}", None, 401, 422, 422, 422, 403),
     ("GET", f"{V1}/nodes", None, 401, 200, 200, 200, 403),
@@ -67,7 +74,12 @@ def test_the_table_has_every_route(world: Any) -> None:
     known = set()
     for method, path, *_ in TABLE:
         plain = path.partition("?")[0].replace("JOB.1", "{attempt}").replace("JOB", "{job}").replace("ANNS", "{token}")
-        plain = plain.replace(SHA, "{sha256}").replace("/bob", "/{name}").replace("/local", "/{name}")
+        plain = (
+            plain.replace(SHA, "{sha256}")
+            .replace("/bob", "/{name}")
+            .replace("/local", "/{name}")
+            .replace("3.7", "{group}")
+        )
         known.add((method, plain))
     assert known == routes
 

@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
+import schedulearn
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LOSS = re.compile(r"loss[:= ]+([0-9.]+)", re.IGNORECASE)
-ALONE = {name: value for name, value in os.environ.items() if not name.startswith(("SCHEDULEARN_", "PYTHONPATH"))}
+ALONE = {name: value for name, value in os.environ.items() if not name.startswith("SCHEDULEARN_")}
+ALONE["PYTHONPATH"] = str(Path(schedulearn.__file__).parents[1])
+ALONE["OMP_NUM_THREADS"] = "1"
 
 pytest.importorskip("sklearn")
 
@@ -28,8 +32,12 @@ def losses(output: str) -> list[float]:
     return [float(text) for text in LOSS.findall(output)]
 
 
-@pytest.mark.parametrize("name", ["digits_sgd.py", "digits_forest.py", "autoencoder.py", "digits_mlp.py"])
+@pytest.mark.parametrize(
+    "name", ["digits_sgd.py", "digits_forest.py", "autoencoder.py", "digits_mlp.py", "digits_elastic.py"]
+)
 def test_it_learns_and_prints_a_loss_for_every_epoch(name: str, tmp_path: Path) -> None:
+    if name == "digits_elastic.py":
+        pytest.importorskip("torch")
     found = losses(example(name, "--epochs", "4", "--seed", "3", cwd=tmp_path))
     assert len(found) == 4
     assert found[-1] < found[0]

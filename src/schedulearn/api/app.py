@@ -10,6 +10,7 @@ from schedulearn.api.deps import person_of
 from schedulearn.api.limits import BodyLimits
 from schedulearn.api.routes import (
     events,
+    group,
     health,
     jobs,
     logs,
@@ -24,6 +25,7 @@ from schedulearn.api.routes import (
 from schedulearn.service.gateway import Gateway
 
 PREFIX = "/api/v1"
+_FOR_JOBS = (reports, group)  # what a job's own token is good for
 _FOR_PEOPLE = (jobs, usage, logs, events, nodes, policy, users, snapshots)
 
 
@@ -41,7 +43,8 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.state.gateway = gateway
     people = [Depends(person_of)]
     app.include_router(health.router, prefix=PREFIX)  # the one that answers without a token
-    app.include_router(reports.router, prefix=PREFIX)  # the one that a job's own token is good for
+    for topic in _FOR_JOBS:
+        app.include_router(topic.router, prefix=PREFIX)
     for topic in _FOR_PEOPLE:
         app.include_router(topic.router, prefix=PREFIX, dependencies=people)
     app.include_router(_schema(app), prefix=PREFIX, dependencies=people)

@@ -36,7 +36,7 @@ async def caller_of(
 
 
 async def person_of(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
-    """A user or an administrator: the token of a job is good for its reports alone."""
+    """A user or an administrator: the token of a job is good for its reports and groups alone."""
     caller.must_be_person()
     return caller
 

@@ -230,6 +230,32 @@ class Accepted(BaseModel):
     accepted: int
 
 
+class GroupAnswer(BaseModel):
+    """To a worker that asked to be let into its group. Without `group`: ask again, with the present members."""
+
+    generation: int  # the newest that any worker has named
+    group: str | None
+    rank: int | None  # the worker's place in it
+    size: int | None
+    newest: int | None  # the place of the member that has come furthest
+    differ: bool | None  # whether the others' states differ from that one's
+    missing: list[int]  # members that do not wait yet
+    over: bool  # the training has ended
+
+
+class GroupWaiting(BaseModel):
+    generation: int  # -1: nobody has asked yet
+    waiting: list[int]
+
+
+class GroupValues(BaseModel):
+    values: dict[str, str]
+
+
+class GroupTotal(BaseModel):
+    value: int
+
+
 class HealthOut(BaseModel):
     status: Literal["ok"] = "ok"
     version: str

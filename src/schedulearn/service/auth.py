@@ -21,7 +21,7 @@ class NotAuthenticated(SchedulearnError):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody with a valid token. A job's own token (`attempt` is set) may only report for that attempt."""
+    """Somebody with a valid token. A job's own token (`attempt` is set) is good for its reports and groups alone."""
 
     name: str
     role: str
@@ -38,7 +38,7 @@ class Caller:
 
     def must_be_person(self) -> None:
         if self.role == JOB:
-            raise NotAllowed("the token of a job may only send the reports of its own attempt")
+            raise NotAllowed("the token of a job is good only for the reports and the groups of its own attempt")
 
     def must_be_admin(self) -> None:
         self.must_be_person()

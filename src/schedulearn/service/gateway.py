@@ -27,6 +27,7 @@ from schedulearn.service.limits import check_cpus_limit
 from schedulearn.service.moving import check_move
 from schedulearn.service.people import People
 from schedulearn.service.possible import check_container, check_possible
+from schedulearn.service.rendezvous import Rendezvous
 from schedulearn.service.reports import add_reports
 from schedulearn.service.servers import Servers
 from schedulearn.service.snapshots import DEFAULT_LIMIT, SnapshotFolder, Upload
@@ -74,6 +75,7 @@ class Gateway:
         self.people = People(store, self.auth, clock)
         self.beside = Besides(store, data, self._own)
         self.servers = Servers(store, wake, clock, lambda: self.health().scheduler_runs)
+        self.rendezvous = Rendezvous(self._closing.is_set)
 
     def now(self) -> float:
         return self._clock()

@@ -12,8 +12,8 @@ from schedulearn.domain.ids import AttemptId, WorkerId
 from schedulearn.service.views import Point
 
 router = APIRouter(tags=["jobs"])
-_ATTEMPT = r"^[0-9]{1,15}\.[0-9]{1,9}$"
-_WORKER = r"^[0-9]{1,15}\.[0-9]{1,9}\.[0-9]{1,9}$"
+ATTEMPT = r"^[0-9]{1,15}\.[0-9]{1,9}$"
+WORKER = r"^[0-9]{1,15}\.[0-9]{1,9}\.[0-9]{1,9}$"
 
 
 class ReportPoint(Strict):
@@ -28,7 +28,7 @@ class ReportPoint(Strict):
 class Report(Strict):
     takes_nan: ClassVar[bool] = True
 
-    worker: Annotated[str, Field(pattern=_WORKER)]
+    worker: Annotated[str, Field(pattern=WORKER)]
     points: Annotated[list[ReportPoint], Field(max_length=10_000)]
 
     def flat(self) -> list[Point]:
@@ -37,7 +37,7 @@ class Report(Strict):
 
 @router.post("/attempts/{attempt}/reports")
 def report(
-    attempt: Annotated[str, Path(pattern=_ATTEMPT)], report: Report, caller: AnyCaller, gateway: Gate
+    attempt: Annotated[str, Path(pattern=ATTEMPT)], report: Report, caller: AnyCaller, gateway: Gate
 ) -> Accepted:
     worker = WorkerId.parse(report.worker)
     return Accepted(accepted=gateway.report(caller, AttemptId.parse(attempt), worker, report.flat()))

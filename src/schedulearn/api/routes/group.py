@@ -1,0 +1,122 @@
+"""Where the workers of a job find each other when their number changes. A job's own token is good for it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request
+from pydantic import Field
+
+from schedulearn.api.deps import AnyCaller, Gate
+from schedulearn.api.fields import MAX_ID, Strict
+from schedulearn.api.routes.reports import ATTEMPT, WORKER
+from schedulearn.api.schemas import GroupAnswer, GroupTotal, GroupValues, GroupWaiting
+from schedulearn.domain.errors import InvalidSpec, NotAllowed
+from schedulearn.domain.ids import AttemptId, WorkerId
+from schedulearn.service.rendezvous import LONGEST_WAIT, Wait
+
+router = APIRouter(tags=["jobs"])
+Seconds = Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="how long the answer may take")]
+Rank = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
+Key = Annotated[str, Field(min_length=1, max_length=300)]
+GroupName = Annotated[str, Path(pattern=r"^[0-9]{1,15}\.[0-9]{1,15}$")]
+
+
+async def _own_attempt(attempt: Annotated[str, Path(pattern=ATTEMPT)], caller: AnyCaller) -> AttemptId:
+    own = AttemptId.parse(attempt)
+    if caller.attempt != own:
+        raise NotAllowed(f"only the token of attempt {own} may form its groups")
+    return own
+
+
+OwnAttempt = Annotated[AttemptId, Depends(_own_attempt)]
+
+
+class Join(Strict):
+    worker: Annotated[str, Field(pattern=WORKER)]
+    generation: Annotated[int, Field(strict=True, ge=0, le=MAX_ID, description="as the control file has it")]
+    members: Annotated[list[Rank], Field(min_length=1, max_length=1_000, description="the same")]
+    step: Annotated[int, Field(strict=True, ge=-1, le=MAX_ID, description="steps done; -1: it has no state")]
+    wait: Seconds = LONGEST_WAIT
+
+
+class SetKey(Strict):
+    key: Key
+    value: Annotated[str, Field(max_length=500_000)]
+
+
+class GetKeys(Strict):
+    keys: Annotated[list[Key], Field(min_length=1, max_length=1_000)]
+    wait: Seconds = 0.0
+
+
+class AddToKey(Strict):
+    key: Key
+    amount: Annotated[int, Field(strict=True, ge=-(2**31), le=2**31)]
+
+
+@router.post("/attempts/{attempt}/group")
+async def join(attempt: OwnAttempt, asked: Join, gateway: Gate, request: Request) -> GroupAnswer:
+    """Be let into the group of this generation. Answers when all of its members have asked, or time is up."""
+    worker, members = WorkerId.parse(asked.worker), tuple(asked.members)
+    if worker.of != attempt:
+        raise InvalidSpec("worker", f"{worker} is not a worker of attempt {attempt}", f"{attempt}.0, …")
+    if list(members) != sorted(set(members)):
+        raise InvalidSpec("members", "they are not in order, or one is there twice", "ranks, ascending")
+    async with _until_gone(request) as gone:
+        wait = Wait(asked.wait, gone)
+        answer = await gateway.rendezvous.join(attempt, worker.rank, asked.generation, members, asked.step, wait)
+    return GroupAnswer.model_validate(answer, from_attributes=True)
+
+
+@router.get("/attempts/{attempt}/group")
+async def waiting(attempt: OwnAttempt, gateway: Gate) -> GroupWaiting:
+    """Who waits to be let in."""
+    generation, ranks = gateway.rendezvous.waiting(attempt)
+    return GroupWaiting(generation=generation, waiting=list(ranks))
+
+
+@router.delete("/attempts/{attempt}/group", status_code=204)
+async def end(attempt: OwnAttempt, gateway: Gate) -> None:
+    """The training has come to its end: whoever waits, or asks from now on, is told so."""
+    gateway.rendezvous.end(attempt)
+
+
+@router.post("/attempts/{attempt}/groups/{group}/keys/set", status_code=204)
+async def set_key(attempt: OwnAttempt, group: GroupName, asked: SetKey, gateway: Gate) -> None:
+    """Leave a value for the other members."""
+    gateway.rendezvous.put(attempt, group, asked.key, asked.value)
+
+
+@router.post("/attempts/{attempt}/groups/{group}/keys/get")
+async def get_keys(
+    attempt: OwnAttempt, group: GroupName, asked: GetKeys, gateway: Gate, request: Request
+) -> GroupValues:
+    """The values that are there. Answers when all are, or time is up."""
+    async with _until_gone(request) as gone:
+        values = await gateway.rendezvous.get(attempt, group, asked.keys, Wait(asked.wait, gone))
+    return GroupValues(values=dict(values))
+
+
+@router.post("/attempts/{attempt}/groups/{group}/keys/add")
+async def add_to_key(attempt: OwnAttempt, group: GroupName, asked: AddToKey, gateway: Gate) -> GroupTotal:
+    """Count up, all members together."""
+    return GroupTotal(value=gateway.rendezvous.add(attempt, group, asked.key, asked.amount))
+
+
+@asynccontextmanager
+async def _until_gone(request: Request) -> AsyncIterator[asyncio.Event]:
+    """An event that is set when whoever asked hangs up: a worker that was killed must not count as one that waits."""
+    gone = asyncio.Event()
+
+    async def listen() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+
+    task = asyncio.create_task(listen())
+    try:
+        yield gone
+    finally:
+        task.cancel()

@@ -1,0 +1,277 @@
+"""Data-parallel training with torch whose workers come and go while it runs.
+
+    from schedulearn.job.torch import Trainer
+
+    trainer = Trainer(model, optimizer)
+    for indices in trainer.batches(len(x), batch_size=64, epochs=20):
+        loss = criterion(model(x[indices]), y[indices])
+        trainer.step(loss)
+
+The number of workers may change at any step, also by the loss of one. The batch of all workers together stays
+what was asked for, and every sample is seen once per epoch. Outside of Schedulearn the same program trains alone.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, SupportsIndex
+
+import torch
+
+from schedulearn import job
+from schedulearn.job.data import Plan, at_least, share
+from schedulearn.job.gradients import Gradients
+from schedulearn.job.pace import Pace
+from schedulearn.job.randomness import random_state, set_random_state
+from schedulearn.job.team import Broken, Dismissed, Over, StopAsked, Team
+
+FILE = "trainer.pt"  # in the folder of a checkpoint
+_log = logging.getLogger("schedulearn.job")
+
+
+class Trainer:
+    """Takes the steps of one training, alone or with others.
+
+    `scheduler` is a learning-rate scheduler, called after every step or every epoch (`scheduler_every`). A checkpoint
+    is saved at the start, every `save_every` seconds (None: not), at the end, and when the job is stopped; the newest
+    one is restored at the start. The loss is reported every `report_every` steps. `clip_norm` bounds the norm of the
+    averaged gradient. `timeout` is how many seconds a worker waits for the others in a step before it gives them up.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        scheduler: Any = None,
+        *,
+        scheduler_every: Literal["step", "epoch"] = "step",
+        save_every: float | None = 60.0,
+        report_every: int = 1,
+        clip_norm: float | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        if scheduler_every not in ("step", "epoch"):
+            raise ValueError(f'scheduler_every is {scheduler_every!r}; it must be "step" or "epoch"')
+        if "TORCHELASTIC_RUN_ID" in os.environ:
+            raise RuntimeError("Trainer forms the group of workers itself: start the program without torchrun")
+        job.init()
+        self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
+        self.steps = 0  # done so far, by all workers together
+        self.epoch = 0  # of the present batch, from 0
+        self._scheduler_every, self._clip_norm = scheduler_every, clip_norm
+        self._pace, self._report_every = Pace(save_every), at_least(1, "report_every", report_every)
+        self._team = Team(timeout)
+        self._plan: Plan | None = None
+        self._gradients = Gradients([])
+        self._has_state = False  # whether what the model holds is worth to be handed on
+        self._weight = 0.0  # this worker's part of the present batch
+        self._due = False  # a batch was given out, and its step is to come
+        self._after: Literal["go on", "regroup", "stop"] = "go on"  # what the last step ended with
+        self._generation = 0  # to regroup to
+        self._stepped_at = time.monotonic()
+        self._pausing = False  # no step was done since the group changed
+
+    @property
+    def rank(self) -> int:
+        """This worker's place among those that train now; 0 leads: it reports and saves."""
+        return self._team.rank
+
+    @property
+    def size(self) -> int:
+        """How many workers train now."""
+        return self._team.size
+
+    # --- the loop
+
+    def batches(
+        self,
+        samples: SupportsIndex,
+        batch_size: SupportsIndex,
+        epochs: SupportsIndex = 1,
+        seed: SupportsIndex = 0,
+        shuffle: bool = True,
+    ) -> Iterator[torch.Tensor]:
+        """The indices of the samples that this worker takes, step by step, from where the training stands.
+
+        `batch_size` is that of all workers together. Call `step` once for every batch.
+        """
+        if self._plan is not None:
+            raise RuntimeError("the batches of a trainer can be asked for once; make another trainer")
+        self._plan = Plan(samples, batch_size, seed, shuffle)
+        return self._run(self._plan, at_least(0, "epochs", epochs) * self._plan.steps_per_epoch)
+
+    def _run(self, plan: Plan, end: int) -> Iterator[torch.Tensor]:
+        self._regroup(end)
+        if self.steps == 0:
+            self._save()  # so that the scheduler sees early that the job can be stopped
+        while not self._done(end):
+            self.epoch, whole = plan.batch(self.steps)
+            mine = share(whole, self.rank, self.size)
+            self._weight, self._due = len(mine) / len(whole), True
+            if mine:
+                yield torch.tensor(mine)
+                if self._due:
+                    raise RuntimeError("step(loss) must be called once for every batch")
+            else:
+                self._finish(None)
+            self._boundary(end)
+        self._save()
+        self._team.end()
+
+    def step(self, loss: torch.Tensor) -> torch.Tensor | None:
+        """Backward, average over all workers, step of the optimiser. `loss` is the mean over this worker's samples.
+
+        Returns the mean loss over the whole batch; None if a worker was lost and the batch will be given out again.
+        """
+        if not self._due:
+            raise RuntimeError("step(loss) must be called once for every batch of batches(…)")
+        loss.backward()
+        return self._finish(loss.detach())
+
+    def _finish(self, loss: torch.Tensor | None) -> torch.Tensor | None:
+        """The part of a step that all workers take together, also one that had no samples in it."""
+        self._due = False
+        stop, change = job.step_boundary(), self._team.change()
+        try:
+            if self.size > 1:
+                loss, stop, change = self._average(loss, stop, change)
+        except Broken as problem:
+            _log.warning("a worker was lost: %s", problem)
+            self.optimizer.zero_grad()
+            self._after, self._generation = "regroup", 0
+            return None
+        self._apply()
+        self._after = "stop" if stop else "regroup" if change else "go on"
+        self._generation = change
+        self._report(loss)
+        return loss
+
+    def _average(self, loss: torch.Tensor | None, stop: bool, change: int) -> tuple[torch.Tensor, bool, int]:
+        """One sum over all workers does for the gradients, the loss, and who wants what."""
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        if len(parameters) != len(self._gradients.parameters):
+            self._gradients = Gradients(parameters)
+        share_of_loss = 0.0 if loss is None else float(loss) * self._weight
+        numbers = self._gradients.collect(self._weight, [share_of_loss, float(stop), float(change)])
+        self._team.sum(self._gradients.buffer)
+        self._gradients.hand_back()
+        return numbers[0].clone(), bool(numbers[1]), int(numbers[2])
+
+    def _apply(self) -> None:
+        if self._clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._clip_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.steps += 1
+        assert self._plan is not None
+        if self.scheduler and (self._scheduler_every == "step" or self.steps % self._plan.steps_per_epoch == 0):
+            self.scheduler.step()
+
+    def _report(self, loss: torch.Tensor | None) -> None:
+        before, self._stepped_at = self._stepped_at, time.monotonic()
+        if self.rank == 0 and self.steps % self._report_every == 0 and loss is not None:
+            job.report(step=self.steps, loss=loss)
+        if self._pausing and self.rank == 0:
+            job.report(step=self.steps, regroup_seconds=self._stepped_at - before, workers=self.size)
+        self._pausing = False
+
+    def _boundary(self, end: int) -> None:
+        """Between two steps, where all workers have the same state."""
+        if self._after == "stop":
+            self._stop()
+        if self._after == "regroup":
+            self._regroup(end, self._generation)
+        elif self._pace.due():
+            self._save()
+
+    def _done(self, end: int) -> bool:
+        """Whether all are at the end. If one was lost over the last step, another may still need what this one has."""
+        while self.steps >= end:
+            try:
+                self._team.sum(torch.zeros(1))
+                return True
+            except Broken:
+                if self._regroup(end):
+                    return True
+        return False
+
+    # --- workers come and go
+
+    def _regroup(self, end: int, generation: int = 0) -> bool:
+        """Form a group, and have the state of whoever has come furthest. Whether the training is over."""
+        self._pausing = self._has_state
+        while True:
+            try:
+                joined = self._team.join(self.steps if self._has_state else -1, generation)
+                if joined.differ:
+                    self._take_over(joined.newest)
+                return False
+            except Broken:
+                continue
+            except StopAsked:
+                self._stop()
+            except (Dismissed, Over) as why:
+                if isinstance(why, Over) and self._has_state and self.steps >= end:
+                    return True
+                job.leave(0)
+
+    def _take_over(self, newest: int) -> None:
+        """Everybody takes the state of one member, from its memory. If nobody has one: of the checkpoint."""
+        giving = self.rank == newest
+        if giving and not self._has_state:
+            self._restore()
+        if self.size > 1:
+            data = self._team.send(self._packed() if giving else None, newest)
+            if not giving:
+                self.load_state_dict(torch.load(io.BytesIO(data), map_location="cpu", weights_only=False))
+        self._has_state = True
+
+    def _packed(self) -> bytes:
+        stream = io.BytesIO()
+        torch.save(self.state_dict(), stream)
+        return stream.getvalue()
+
+    def _stop(self) -> None:
+        """The job was asked to stop: all are at the same step, one saves, all end."""
+        self._save()
+        self._team.close()
+        job.leave()
+
+    # --- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a training needs to go on elsewhere as if nothing had happened."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": self.scheduler.state_dict() if self.scheduler else None,
+            "random": random_state(),
+            "steps": self.steps,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scheduler:
+            self.scheduler.load_state_dict(state["scheduler"])
+        set_random_state(state["random"])
+        self.steps = state["steps"]
+
+    def _save(self) -> None:
+        self._pace.done()
+        # The members by the control file, not by the group, say who saves: the leader may be about to leave.
+        if self._has_state and job.place().rank == 0:
+            job.save(self._write, step=self.steps)
+
+    def _write(self, folder: Path) -> None:
+        torch.save(self.state_dict(), folder / FILE)
+
+    def _restore(self) -> None:
+        saved = job.latest()
+        if saved is not None and (saved.folder / FILE).exists():
+            self.load_state_dict(torch.load(saved.folder / FILE, map_location="cpu", weights_only=False))
