@@ -22,6 +22,8 @@ BENCHMARKS = {
     "points": "a million points in one series",
     "monitoring": "what looking at 50 workers costs: processes and containers",
     "docker": "containers: first line of output, started a second, moved to another engine",
+    "resize": "how long a training stands still while its number of workers changes",
+    "saving": "save, stop, start again and go on, at several points of a training",
     "crash": "200 jobs while the service is killed 20 times",
 }
 _ON_TRACES = ("simulator", "quality")

@@ -1,0 +1,34 @@
+"""A small convolutional network in Keras: one callback makes it stop when asked, and go on where it stopped."""
+
+import argparse
+
+import keras
+from sklearn.datasets import load_digits
+
+from schedulearn.job.keras import Schedulearn
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--batch", type=int, default=64)
+    args = parser.parse_args()
+
+    keras.utils.set_random_seed(0)
+    digits = load_digits()
+    images, labels = digits.images[..., None] / 16.0, digits.target
+    model = keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            keras.layers.Conv2D(16, 3, activation="relu"),
+            keras.layers.Flatten(),
+            keras.layers.Dense(10, activation="softmax"),
+        ]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    schedulearn = Schedulearn()
+    model.fit(images, labels, batch_size=args.batch, epochs=args.epochs, verbose=2, callbacks=[schedulearn])
+
+
+if __name__ == "__main__":
+    main()
