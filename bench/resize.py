@@ -93,7 +93,9 @@ def measure() -> Figures:
     hot = _repeat(_hot)
     restart = _repeat(_restart)
     torchrun = median([_torchrun() for _ in range(_REPEATS)])
-    figures.add("hot, 1 to 2 workers", hot[0], "s", aim=_AIM, against=f"{torchrun / hot[0]:.0f} × shorter than torchrun")
+    figures.add(
+        "hot, 1 to 2 workers", hot[0], "s", aim=_AIM, against=f"{torchrun / hot[0]:.0f} × shorter than torchrun"
+    )
     figures.add("hot, 2 to 1 workers", hot[1], "s", aim=_AIM)
     figures.add("torchrun's elastic restart, 1 to 2", torchrun, "s", against=f"{torchrun / hot[0]:.1f} × as hot")
     figures.add("save, stop, start, 1 to 2", restart[0], "s", against=f"{restart[0] / hot[0]:.1f} × as hot")
@@ -162,7 +164,9 @@ def _agent(root: Path, port: int) -> Iterator[None]:
     words += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-conf=last_call_timeout=1"]
     env = {"STEPS": str(root / "steps"), "KEPT": str(root / "kept.pt"), "OMP_NUM_THREADS": "1"}
     quiet = subprocess.DEVNULL
-    agent = subprocess.Popen([*words, str(root / "train.py")], env={**environment(root), **env}, stdout=quiet, stderr=quiet)
+    agent = subprocess.Popen(
+        [*words, str(root / "train.py")], env={**environment(root), **env}, stdout=quiet, stderr=quiet
+    )
     try:
         yield
     finally:

@@ -34,7 +34,9 @@ def measure() -> Figures:
                 every.append(saved + resumed)
             training.stop()
     fresh = median(first)
-    figures.add("all, mean", statistics.mean(every), "s", aim=_AIM, against=f"{fresh:.2f} s is any start of the program")
+    figures.add(
+        "all, mean", statistics.mean(every), "s", aim=_AIM, against=f"{fresh:.2f} s is any start of the program"
+    )
     figures.add("all, standard deviation", statistics.stdev(every), "s", aim=_AIM_SPREAD)
     return figures
 

@@ -95,3 +95,51 @@ def test_the_perceptron_reports_if_it_can(worker_env: dict[str, str], service: A
     example("digits_mlp.py", "--epochs", "3", env=worker_env)
     assert service.steps == [1, 2, 3]
     assert set(service.points[0]["values"]) == {"loss", "accuracy"}
+
+
+# --- torch and Keras
+
+
+def told_steps(output: str) -> list[tuple[int, float]]:
+    return [(int(step), float(loss)) for step, loss in re.findall(r"step (\d+)  loss: ([0-9.]+)", output)]
+
+
+@pytest.mark.parametrize("name", ["vae.py", "gru.py", "birnn.py"])
+def test_stopped_and_started_again_it_learns_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    env = {**ALONE, "SCHEDULEARN_CHECKPOINT_DIR": str(folder), "SCHEDULEARN_WORKER": "1.1.0"}
+    with subprocess.Popen(
+        [sys.executable, str(EXAMPLES / name), "--epochs", "4", "--pace", "0.05"],
+        stdout=subprocess.PIPE, text=True, env=env,
+    ) as process:  # fmt: skip
+        assert process.stdout
+        before = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        before += process.stdout.read()
+    assert process.returncode == 128 + signal.SIGTERM
+    after = example(name, "--epochs", "4", env={**env, "SCHEDULEARN_WORKER": "1.2.0"})
+    told = told_steps(before) + told_steps(after)
+    assert [step for step, _ in told] == [10 * count for count in range(1, len(told) + 1)]
+    assert told[-1][1] < told[0][1]
+    if name == "vae.py":  # it draws random numbers in every step: they go on where they stopped
+        assert told == told_steps(example(name, "--epochs", "4"))
+
+
+def test_a_plain_script_goes_on_from_its_own_checkpoint(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    first = losses(example("plain_torch.py", "--epochs", "2", cwd=tmp_path))
+    second = losses(example("plain_torch.py", "--epochs", "5", cwd=tmp_path))
+    assert (len(first), len(second)) == (2, 3)
+    assert second[-1] < first[0]
+
+
+def test_the_keras_example_learns() -> None:
+    pytest.importorskip("tensorflow")
+    command = [sys.executable, str(EXAMPLES / "keras_digits.py"), "--epochs", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, env=ALONE, timeout=240)
+    assert done.returncode == 0, done.stderr
+    found = losses(done.stdout)
+    assert len(found) == 3
+    assert found[-1] < found[0]
