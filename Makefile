@@ -2,7 +2,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
-PYTEST := $(BIN)/python -m pytest
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 LINTED := src tests bench scripts examples
 
 .PHONY: help setup demo test test-horovod check fast format bench clean

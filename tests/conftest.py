@@ -1,10 +1,12 @@
-"""For all tests: Docker daemons; and property tests try the same examples in every run, so that a change fails one.
+"""For all tests: Docker daemons; what may run side by side; and property tests try the same examples in every run, so
+that a change fails one.
 
-`EXPLORE=1 make test` tries new ones instead. What it finds becomes an `@example`.
+`EXPLORE=1 make test` tries new examples instead. What it finds becomes an `@example`.
 """
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from support.docker import daemons
@@ -15,3 +17,10 @@ settings.register_profile(
     "default", deadline=None, derandomize=not os.environ.get("EXPLORE"), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("default")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of one file stay in one process; all that need a daemon of Docker share one process and its daemons."""
+    for item in items:
+        needs_docker = "daemons" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("docker" if needs_docker else item.nodeid.partition("::")[0]))
