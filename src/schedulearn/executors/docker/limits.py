@@ -1,6 +1,5 @@
 """Changing the limits of a container while it runs, and reading back that they hold."""
 
-from contextlib import suppress
 from typing import Any
 
 from schedulearn.domain.errors import ExecutorError
@@ -9,15 +8,12 @@ from schedulearn.domain.ids import WorkerId
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.units import format_size
 from schedulearn.domain.usage import Limits
-from schedulearn.executors.common.archive import Entry, pack, read_file
 from schedulearn.executors.docker.calls import Refused, Unreachable
 from schedulearn.executors.docker.containers import Containers
-from schedulearn.executors.docker.options import PLACES
+from schedulearn.executors.docker.control import read_control, write_control
 from schedulearn.executors.docker.usage import ContainerUsage, limits_of
 from schedulearn.executors.kernel.change import change, control_text
 from schedulearn.executors.kernel.groups import PERIOD, in_force, quota_for, shares_for
-
-_LARGEST = 1 << 16  # bytes: whatever a job makes of its control file
 
 
 def update_options(limits: Limits) -> dict[str, int]:
@@ -89,11 +85,8 @@ class Limiter:
         return after
 
     def _tell(self, container: str, owner: tuple[int, int], limits: Limits) -> None:
-        known = b""
-        with suppress(Refused):  # the job may have removed it
-            known = read_file(self._containers.get(container, PLACES.control), _LARGEST)
-        text = control_text(known, limits, self._cores)
-        self._containers.put(container, pack([Entry(PLACES.control[1:], content=text, mode=0o644)], owner))
+        text = control_text(read_control(self._containers, container), limits, self._cores)
+        write_control(self._containers, container, owner, text)
 
 
 def _owner(user: str) -> tuple[int, int]:
