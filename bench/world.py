@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from bench.service import folder
 from schedulearn.domain import events as ev
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.job import HistoryEvent, Job
 from schedulearn.domain.node import Node
@@ -49,6 +50,8 @@ class ListeningExecutor:
     def pause(self, worker: WorkerId, node: NodeName) -> None: ...
 
     def resume(self, worker: WorkerId, node: NodeName) -> None: ...
+
+    def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None: ...
 
     def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None: ...
 

@@ -66,7 +66,7 @@ def test_how_jobs_are_run_reaches_the_service_too(cli, served, tmp_path):
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90.0), ("5m", 300.0), ("1.5h", 5400.0), ("10 s", 10.0)])
 def test_times(text, seconds):
-    assert parse_time(text) == seconds
+    assert parse_time(text, "--lost-after") == seconds
 
 
 def test_defaults(cli, served, tmp_path, monkeypatch):

@@ -185,6 +185,8 @@ def test_rm(cli, jobs):
         (["--cpus-limit", "0.5"], {"cpus_limit": 0.5}),
         (["--cpus-limit", "2"], {"cpus_limit": 2}),
         (["--cpus-limit", "none"], {"cpus_limit": None}),
+        (["--workers", "2..6"], {"workers": "2..6"}),
+        (["--workers", "3"], {"workers": 3}),
     ],
 )
 def test_update(cli, jobs, args, body):

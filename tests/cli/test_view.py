@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schedulearn.cli.view import story, words
 from schedulearn.cli.view.status import status_line
-from schedulearn.cli.view.story import needs
+from schedulearn.cli.view.story import attempt_rows, needs
 from schedulearn.cli.view.table import Cell, Column, fit, plain_table
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -133,3 +133,18 @@ def test_what_is_best_depends_on_the_goal(metric, shown):
     ((name, text),) = story.curves({"spec": {"metric": metric}}, [series])
     assert name == "accuracy"
     assert text.endswith(f"now 0.5  ({shown})")
+
+
+@pytest.mark.parametrize(
+    ("worker", "text"),
+    [
+        ({}, "still there"),
+        ({"left_at": "2030-01-01T00:00:01Z"}, "leaving"),
+        ({"left_at": "2030-01-01T00:00:01Z", "ended_at": "2030-01-01T00:00:02Z"}, "left, the others went on: finished"),
+        ({"left_at": "2030-01-01T00:00:02Z", "ended_at": "2030-01-01T00:00:02Z"}, "lost, the others went on: finished"),
+    ],
+)
+def test_workers_that_come_and_go(worker, text):
+    known = {"worker": "17.1.2", "node": "a", "started_at": "2030-01-01T00:00:00Z", "exit": {"text": "finished"}}
+    ((*_, ended),) = attempt_rows([{"workers": [known | worker]}], datetime(2030, 1, 1, tzinfo=UTC))
+    assert ended.text == text

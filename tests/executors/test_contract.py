@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from schedulearn.domain.events import LimitsSet, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.outcome import Ending
 from schedulearn.domain.ports import Executor, Launch
@@ -277,9 +278,36 @@ def test_pause_resume_and_forget_of_the_unknown_do_nothing(make: Any, bench: Any
     executor = make()
     executor.pause(launch.worker, launch.node)
     executor.resume(launch.worker, launch.node)
+    executor.regroup(launch.worker, launch.node, Group(1, ()))
     executor.forget(JobId(99))
     executor.start(launch)
     assert bench.ended(launch).ok
+
+
+def test_a_worker_is_told_of_its_group_until_it_has_to_leave(make: Any, bench: Any) -> None:
+    launch = bench.doing(deeds.MEMBER, cpu_limit=1.0, group=Group(2, (0, 1)), rank=1)
+    first = make()
+    first.start(launch)
+    bench.until(lambda: bench.group(launch) == Group(2, (0, 1)), "it is told at its start")
+    first.regroup(launch.worker, launch.node, Group(3, (1, 4)))
+    bench.until(lambda: bench.group(launch) == Group(3, (1, 4)))
+    first.regroup(launch.worker, launch.node, Group(2, (0,)))  # old news: it would have to leave
+    first.adopt(launch.worker, launch.node)  # answered after that
+    bench.started(launch, count=2)
+    bench.pass_time(0.2)  # it looks every 0.02 s
+    assert bench.group(launch) == Group(3, (1, 4))
+    first.close()
+    second = make()
+    second.adopt(launch.worker, launch.node)
+    second.regroup(launch.worker, launch.node, Group(3, (1, 4)))
+    second.regroup(launch.worker, launch.node, Group(5, (1,)))
+    bench.until(lambda: bench.group(launch) == Group(5, (1,)))
+    second.regroup(launch.worker, launch.node, Group(6, (4,)))
+    assert bench.ended(launch).ok
+    second.regroup(launch.worker, launch.node, Group(7, (1,)))  # too late
+    second.adopt(launch.worker, launch.node)
+    assert bench.ended(launch, count=2).ok
+    assert kinds(bench, launch).count(WorkerExited) == 2
 
 
 def test_what_a_worker_uses_is_known_while_it_runs(make: Any, bench: Any) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.outcome import Ending
 from schedulearn.executors.common.archive import Entry, moved, pack, unpack
@@ -85,6 +86,26 @@ def test_several_workers_keep_what_the_first_one_wrote(containers: DockerBench) 
     for launch in launches:
         assert containers.ended(launch).ok
     assert (containers.paths(launches[0]).job.run / "mine").read_text() == "1.1.0\n"
+
+
+def test_where_the_first_one_has_left_the_next_one_leads(containers: DockerBench) -> None:
+    executor = containers.executor()
+    waits = "echo $SCHEDULEARN_WORKER > mine; while [ ! -e go ]; do sleep 0.01; done"
+    members = [containers.launch(waits, rank=rank, group=Group(0, (0, 1))) for rank in (0, 1)]
+    for launch in members:
+        executor.start(launch)
+    for launch in members:
+        containers.started(launch)
+        executor.regroup(launch.worker, launch.node, Group(1, (1,)))
+        control = containers.paths(launch).control
+        containers.until(lambda file=control: b'"generation": 1' in file.read_bytes(), "it was told")
+    executor.close()
+    again = containers.executor()  # it is known by the next life, too
+    for launch in reversed(members):
+        again.adopt(launch.worker, launch.node)
+        containers.touch(launch, "go")
+        assert containers.ended(launch).ok
+    assert (containers.paths(members[0]).job.run / "mine").read_text() == "1.1.1\n"
 
 
 def test_reports_that_could_not_be_delivered(containers: DockerBench) -> None:

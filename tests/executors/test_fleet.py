@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from schedulearn.domain.events import WorkerExited
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import NodeState
 from schedulearn.domain.outcome import Ending
@@ -46,9 +47,10 @@ def test_each_call_goes_to_the_executor_of_its_node(world: World) -> None:
     world.fleet.adopt(WORKER, B)
     world.fleet.pause(WORKER, B)
     world.fleet.resume(WORKER, B)
+    world.fleet.regroup(WORKER, B, Group(1, (0, 2)))
     world.fleet.stop(WORKER, B, 3.0)
-    expected = [("start", "1.1.0"), ("adopt", "1.1.0"), ("pause", "1.1.0"), ("resume", "1.1.0"), ("stop", "1.1.0", 3.0)]
-    assert world.calls(world.b, 5) == expected
+    expected = [("start", "1.1.0"), ("adopt", "1.1.0"), ("pause", "1.1.0"), ("resume", "1.1.0")]
+    assert world.calls(world.b, 6) == [*expected, ("regroup", "1.1.0", 1, (0, 2)), ("stop", "1.1.0", 3.0)]
     assert world.a.calls == []
 
 

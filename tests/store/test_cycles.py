@@ -12,6 +12,7 @@ from schedulearn.domain.job import Attempt, HistoryEvent, Lease, Worker
 from schedulearn.domain.node import Device, Node, NodeState
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.resources import Resources
+from schedulearn.domain.spec import Workers
 from schedulearn.domain.states import JobState, StopReason
 from schedulearn.store import Cycle, Point, SavedState, open_store
 
@@ -43,6 +44,26 @@ def test_the_state_comes_back_as_it_was_saved(make, url):
 
     with open_store(url) as again:
         assert again.load_state() == SavedState([job], [attempt], [lease], [NODE], memory, {"preset": "fifo"})
+
+
+def test_workers_that_come_and_go_are_kept_with_each_change(make, url):
+    job = make.running(workers=2)
+    attempt = make.attempt(job, 3)
+    attempt.generation = 1
+    attempt.workers[0].left_at = AT + 2
+    attempt.workers[2].joined = 1
+    job.spec = replace(job.spec, workers=Workers(2, 3, 6))
+    joined = make.lease(attempt.workers[2].id)
+    make.save(jobs=[job], attempts=[attempt], leases_added=[joined])
+    attempt.generation, attempt.workers[1].left_at, attempt.workers[1].ended_at = 2, AT + 3, AT + 3
+    make.save(attempts=[attempt])
+    with open_store(url) as again:
+        (loaded,) = again.load_state().attempts
+        row = again.job(job.id)
+        assert loaded == attempt
+        assert (row.job.spec, row.job.shape.workers.max) == (job.spec, 6)
+        assert [place.rank for place in row.placement] == [2], "who leaves keeps its lease, but does not count"
+        assert len(again.leases()) == 3
 
 
 def test_only_what_is_unfinished_or_awaited_is_loaded(make):

@@ -1,6 +1,8 @@
 """What tests of all executors share: a clock, a sink for events, launches over one data folder."""
 
+import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.domain.events import Event, WorkerExited, WorkerStarted
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Outcome
@@ -122,6 +125,13 @@ class Workbench:
     def touch(self, launch: Launch, name: str) -> None:
         """Make a file in the run folder of a running job."""
         (self.paths(launch).job.run / name).touch()
+
+    def group(self, launch: Launch) -> Group:
+        """The one that `deeds.MEMBER` last spoke of."""
+        *_, line = re.findall(rb"ready (\[.*\])\n", self.output(launch)) or [b"[-1, [], 0, null]"]
+        generation, members, size, _ = json.loads(line)
+        assert size == len(members)
+        return Group(generation, tuple(members))
 
     # --- what a `Deed` promises
 

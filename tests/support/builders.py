@@ -110,7 +110,8 @@ class World:
         self.cycle(*(ev.WorkerPaused(self.now, worker.id) for worker in workers))
 
     def settle(self) -> None:
-        """Whoever was told to stop, or to stand still, does so, until nobody is."""
+        """Whoever was told to stop, to leave or to stand still does so, until nobody is."""
+        self.leave()
         while leaving := [
             n for n, j in self.state.jobs.items() if j.state is JobState.STOPPING or n in self.state.leaving
         ]:
@@ -119,6 +120,18 @@ class World:
                     self.exited(number, KILLED)
                 else:
                     self.paused(number)
+            self.leave()
+
+    def leave(self, *numbers: int) -> None:
+        """Workers that were told to leave do so: those of these jobs, or all."""
+        jobs = [JobId(n) for n in numbers] or list(self.state.shrinking)
+        leavers = [w.id for n in jobs if n in self.state.attempts for w in self.state.attempts[n].leavers]
+        if leavers:
+            self.cycle(*(ev.WorkerExited(self.now, worker, OK) for worker in leavers))
+
+    def crew(self, number: int) -> list[int]:
+        """The ranks of those who train together."""
+        return [worker.id.rank for worker in self.state.attempts[JobId(number)].crew]
 
     def running(self) -> list[int]:
         """Those with workers that run, or soon will, or are being stopped."""

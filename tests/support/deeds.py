@@ -49,3 +49,24 @@ SAVES = Deed(
     Behaviour(term_takes=0.1, term_code=0),
     "trap 'echo x > $SCHEDULEARN_CHECKPOINT_DIR/model; exit 0' TERM; echo ready; while true; do sleep 0.01; done",
 )
+
+# Says who belongs to its group, and what it may use, whenever that changes; leaves if it does not belong there.
+MEMBER = Deed(
+    Behaviour(leaves_after=0.1),
+    python="""
+import json, os, time
+rank, said = int(os.environ["SCHEDULEARN_WORKER"].split(".")[2]), None
+while True:
+    try:
+        told = json.loads(open(os.environ["SCHEDULEARN_CONTROL"]).read())
+    except (OSError, ValueError):
+        continue
+    now = (told["generation"], told["members"], told["world_size"], told["cpus"])
+    if now != said:
+        print("ready", json.dumps(now), flush=True)
+        said = now
+    if rank not in told["members"]:
+        break
+    time.sleep(0.02)
+""",
+)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from schedulearn.domain.events import Event, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Outcome
@@ -41,6 +42,9 @@ class FakeExecutor:
 
     def resume(self, worker: WorkerId, node: NodeName) -> None:
         self.calls.append(("resume", str(worker)))
+
+    def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:
+        self.calls.append(("regroup", str(worker), group.generation, group.members))
 
     def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:
         self.calls.append(("set_limits", str(worker), limits))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.domain.events import Event
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import WorkerId
 from schedulearn.domain.ports import Launch
 from schedulearn.sim.executor import SimulatedExecutor, World
@@ -55,6 +56,10 @@ class SimulatedBench(Workbench):
 
     def pass_time(self, seconds: float) -> None:
         self.world.advance(seconds)
+
+    def group(self, launch: Launch) -> Group:
+        worker = self.world.running(launch.worker)
+        return worker.group if worker and worker.group else Group(-1, ())
 
     def ready(self, launch: Launch) -> None:
         self.started(launch)

@@ -2,13 +2,20 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
+from schedulearn.control.growth import beyond, spot_of
 from schedulearn.domain import events as ev
+from schedulearn.domain.commands import Regroup
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job
 from schedulearn.domain.node import NodeState
 from schedulearn.domain.resources import MEMORY
-from support.builders import BROKEN, LOST, OK, World, job, node
+from schedulearn.domain.spec import Launcher, Preemptible
+from schedulearn.domain.states import JobState
+from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
+
+_OF_WORKERS = {"exit", "fail", "lose", "one ends", "one fails", "start", "still"}
 
 
 def check(w: World) -> None:
@@ -24,14 +31,33 @@ def check(w: World) -> None:
         assert running.slots == sum(job.workers * job.shape.slots for job in running.values())
     for number, attempt in w.state.attempts.items():
         shape = w.state.jobs[number].shape
-        assert shape.workers.min <= len(attempt.workers) <= shape.workers.max
+        if w.job(number).stop is None and not attempt.finishing:
+            assert shape.workers.min <= len(attempt.crew) <= shape.workers.max
         leased = {worker: lease.amounts for worker, lease in w.state.leases.items() if worker.job == number}
         assert set(leased) == {worker.id for worker in attempt.running}
         if not w.job(number).pinned:
             assert set(leased.values()) <= {shape.per_worker}, "who runs holds all of its place"
+        _check_group(w, number)
     assert {lease.job for lease in w.state.leases} <= set(w.state.attempts)
+    assert w.state.shrinking == {n for n, attempt in w.state.attempts.items() if attempt.leavers}
     for queued in w.state.queue:
         assert (queued.id in w.state.attempts) == bool(queued.pinned)
+
+
+def _check_group(w: World, number: JobId) -> None:
+    """What a job is promised is what its crew has, and what it will grow into."""
+    one, attempt = w.job(number), w.state.attempts[number]
+    assert [worker.id.rank for worker in attempt.workers] == list(range(len(attempt.workers)))
+    if one.spec.hot and one.state in (JobState.RUNNING, JobState.PAUSED) and not one.pinned:
+        crew = [spot_of(worker) for worker in attempt.crew]
+        assert not beyond(crew, one.spots), "a worker is where nothing was promised"
+        assert bool(beyond(one.spots, crew)) == (number in w.state.growing)
+    if number in w.state.growing:
+        assert one.state is JobState.RUNNING
+    for command in w.commands:
+        if isinstance(command, Regroup) and command.worker.of == attempt.id:
+            assert command.group.generation <= attempt.generation
+            assert list(command.group.members) == sorted(command.group.members)
 
 
 def _promised(job: Job, node: NodeName, name: str) -> float:
@@ -43,21 +69,20 @@ def _promised(job: Job, node: NodeName, name: str) -> float:
 def do(w: World, step: tuple, numbers: list[int]) -> None:  # type: ignore[type-arg]
     kind, what = step
     if kind == "submit":
-        gpus, cpus, workers, priority = what
-        number = len(numbers) + 1
-        numbers.append(number)
-        asked = {"gpus": gpus, "cpus": cpus, "workers": workers, "memory": 10**9 * workers, "priority": priority * 50}
-        w.submit(job(number, **asked, max_restarts=1, at=w.now))
+        _submit(w, what, numbers)
         return
     active = sorted(w.state.attempts)
     target = active[what % len(active)] if active else None
     any_job = JobId(numbers[what % len(numbers)]) if numbers else None
-    if kind in ("exit", "fail", "lose") and target:
-        w.exited(target, {"exit": OK, "fail": BROKEN, "lose": LOST}[kind])
-    elif kind == "start" and target:
-        w.started(target)
-    elif kind == "still" and target:
-        w.paused(target)
+    if kind in _OF_WORKERS:
+        if target:
+            _to_workers(w, target, kind, what)
+    elif kind == "leave":
+        w.leave()
+    elif kind == "update" and any_job:
+        low = 1 + what % 3
+        fields = {"workers": {"min": low, "want": low, "max": low + what // 3 % 3}}
+        w.cycle(ev.UpdateAsked(w.now, any_job, "ann", fields))
     elif kind == "wait":
         w.now += what * 10
         w.cycle()
@@ -72,6 +97,29 @@ def do(w: World, step: tuple, numbers: list[int]) -> None:  # type: ignore[type-
         if kind == "delete" and any_job not in w.state.jobs:
             return
         w.cycle(events[kind](w.now, any_job, "ann"))
+
+
+def _submit(w: World, what: tuple[int, float, int, int], numbers: list[int]) -> None:
+    gpus, cpus, workers, priority = what
+    number = len(numbers) + 1
+    numbers.append(number)
+    asked: dict[str, Any] = {"gpus": gpus, "cpus": cpus, "workers": workers, "priority": priority * 50}
+    if number % 3 == 0:  # its workers come and go
+        asked |= {"workers": (1, workers, workers + 2), "launcher": Launcher.ELASTIC, "preemptible": Preemptible.YES}
+    w.submit(job(number, **asked, memory=10**9 * workers, max_restarts=1, at=w.now))
+
+
+def _to_workers(w: World, target: JobId, kind: str, what: int) -> None:
+    """Something happens to the workers of a job that has some, or to one of them."""
+    if kind in ("exit", "fail", "lose"):
+        w.exited(target, {"exit": OK, "fail": BROKEN, "lose": LOST}[kind])
+    elif kind in ("one ends", "one fails"):
+        running = w.state.attempts[target].running
+        w.exited(target, OK if kind == "one ends" else KILLED, running[what % len(running)].id.rank)
+    elif kind == "start":
+        w.started(target)
+    else:
+        w.paused(target)
 
 
 def _of_node(w: World, name: NodeName, what: int) -> ev.Event:

@@ -170,6 +170,7 @@ def attempt_out(attempt: Attempt) -> AttemptOut:
         created_at=iso(attempt.created_at),
         ended_at=_iso(attempt.ended_at),
         stop=attempt.stop,
+        generation=attempt.generation,
         workers=[_worker(worker) for worker in attempt.workers],
     )
 
@@ -181,6 +182,7 @@ def _worker(worker: Worker) -> WorkerOut:
         devices=list(worker.devices),
         started_at=_iso(worker.started_at),
         ended_at=_iso(worker.ended_at),
+        left_at=_iso(worker.left_at),
         exit=exit_out(worker.outcome),
     )
 

@@ -137,6 +137,7 @@ class WorkerOut(BaseModel):
     devices: list[str]
     started_at: str | None
     ended_at: str | None
+    left_at: str | None  # when it was told to leave, or was lost, while the others went on
     exit: ExitOut | None
 
 
@@ -145,6 +146,7 @@ class AttemptOut(BaseModel):
     created_at: str
     ended_at: str | None
     stop: str | None
+    generation: int  # how often its workers have changed while it ran
     workers: list[WorkerOut]
 
 

@@ -162,6 +162,25 @@ class WorkersIn(Strict):
         return Workers(self.min, want, max(want, self.min) if self.max is None else self.max)
 
 
+WorkersField = Annotated[
+    WorkersIn,
+    BeforeValidator(plainly(_workers)),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS},
+                {"type": "string", "description": "a range such as 1..4"},
+                {
+                    "type": "object",
+                    "properties": {n: {"type": "integer", "minimum": 1} for n in ("min", "want", "max")},
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
+
+
 class ResourcesIn(Strict):
     """What each worker needs."""
 
@@ -206,23 +225,7 @@ class JobIn(Strict):
     mounts: list[Text] = Field([], max_length=100)
     env: Env = Field({})
     launcher: Launcher = Launcher.COMMAND
-    workers: Annotated[
-        WorkersIn,
-        BeforeValidator(plainly(_workers)),
-        WithJsonSchema(
-            {
-                "anyOf": [
-                    {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS},
-                    {"type": "string", "description": "a range such as 1..4"},
-                    {
-                        "type": "object",
-                        "properties": {n: {"type": "integer", "minimum": 1} for n in ("min", "want", "max")},
-                        "additionalProperties": False,
-                    },
-                ]
-            }
-        ),
-    ] = WorkersIn()
+    workers: WorkersField = WorkersIn()
     resources: ResourcesIn = Field(ResourcesIn(), description="for each worker")
     steps: Positive | None = Field(None, description="how many there are in all, if known")
     batch_sizes: list[Positive] = Field([], max_length=100)

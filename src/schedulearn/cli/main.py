@@ -27,7 +27,7 @@ VERBS: dict[str, dict[str, str]] = {
         "top": "Live view of nodes, queue and running jobs.",
         "pull": "Fetch the files of a job.",
         "exec": "Run a command beside a running job.",
-        "update": "Change priority, deadline or time limit of a job.",
+        "update": "Change priority, deadline, limits or number of workers of a job.",
         "pause": "Suspend jobs, or hold them back in the queue.",
         "resume": "Let paused jobs go on.",
         "migrate": "Move a running job to another node.",

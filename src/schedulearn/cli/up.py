@@ -65,6 +65,10 @@ def up(
     lost_after: Annotated[
         str, typer.Option(metavar="TIME", help="Give the jobs of a silent server up after so long.")
     ] = "5m",
+    regrow_after: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="A job that lost a worker may grow again after so long; doubled each time."),
+    ] = "30s",
     url: Annotated[
         str, typer.Option(metavar="URL", help="The API's address for jobs, where that of --host is not for them.")
     ] = "",
@@ -102,7 +106,8 @@ def up(
         image=image,
         shared_checkpoints=_absolute(shared_checkpoints),
         allow_mounts=tuple(_allowed(path) for path in allow_mounts or ()),
-        lost_after=parse_time(lost_after),
+        lost_after=parse_time(lost_after, "--lost-after"),
+        regrow_after=parse_time(regrow_after, "--regrow-after"),
         url=_checked_url(url),
     )
     if detach:
@@ -152,7 +157,7 @@ def arguments(options: "Options") -> list[str]:
     words = ["--data", str(options.data), "--host", options.host, "--port", str(options.port)]
     words += ["--keep-days", repr(options.keep_seconds / 86400.0), "--keep-size", str(options.keep_bytes)]
     words += ["--log-level", options.log_level, "--executor", options.executor]
-    words += ["--lost-after", repr(options.lost_after)]
+    words += ["--lost-after", repr(options.lost_after), "--regrow-after", repr(options.regrow_after)]
     words += ["--image", options.image] if options.image else []
     words += ["--shared-checkpoints", str(options.shared_checkpoints)] if options.shared_checkpoints else []
     for path in options.allow_mounts:
@@ -165,11 +170,11 @@ def arguments(options: "Options") -> list[str]:
     return words
 
 
-def parse_time(text: str) -> float:
+def parse_time(text: str, field: str) -> float:
     """Seconds from `5m`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
     if not match:
-        raise Failure(f"{text!r} is not a time", field="--lost-after", allowed="a time such as 90s, 5m or 1h")
+        raise Failure(f"{text!r} is not a time", field=field, allowed="a time such as 90s, 5m or 1h")
     return float(match[1]) * _TIMES[match[2]]
 
 

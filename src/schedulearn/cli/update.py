@@ -9,6 +9,7 @@ from schedulearn.cli.common.job_options import as_number, moment
 from schedulearn.cli.common.out import next_steps, of_job, say, say_facts, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
+from schedulearn.cli.view.story import needs
 from schedulearn.cli.view.words import duration
 
 app = verb_app()
@@ -24,15 +25,19 @@ def update(
     cpus_limit: Annotated[
         str | None, typer.Option(metavar="CORES", help="Cores for each worker, from now on: 0.5, or none.")
     ] = None,
+    workers: Annotated[
+        str | None, typer.Option(metavar="N|A..B", help="How many it may have, from now on: 2, or 2..6.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Change priority, deadline or limits of a job that is queued or running.
+    """Change priority, deadline, limits or number of workers of a job that is queued or running.
 
     \b
     Examples:
       schedulearn update 17 --priority 80
       schedulearn update 17 --time-limit 12h --deadline none
       schedulearn update 17 --cpus-limit 0.5
+      schedulearn update 17 --workers 2..6
     """
     changes: dict[str, int | float | str | None] = {}
     if priority is not None:
@@ -43,8 +48,11 @@ def update(
         changes["time_limit"] = None if time_limit in _NEVER else as_number(time_limit)
     if cpus_limit is not None:
         changes["cpus_limit"] = None if cpus_limit in _NEVER else as_number(cpus_limit)
+    if workers is not None:
+        changes["workers"] = as_number(workers)
     if not changes:
-        raise Failure("there is nothing to change", allowed="--priority, --deadline, --time-limit, --cpus-limit")
+        allowed = "--priority, --deadline, --time-limit, --cpus-limit, --workers"
+        raise Failure("there is nothing to change", allowed=allowed)
     with connect() as client:
         changed = client.update(job, **changes)
     if as_json:
@@ -57,6 +65,7 @@ def update(
             ("  deadline", changed["deadline"] or "none"),
             ("  time limit", duration(changed["time_limit"]) or "none"),
             ("  cores", _cores(changed["cpus_limit"])),
+            ("  workers", needs(changed["spec"]) if workers is not None else ""),
         ]
     )
     next_steps({"where it is now": f"schedulearn explain {job}"})

@@ -165,6 +165,7 @@ class AttemptWorker(TypedDict):
     devices: list[str]
     started_at: str | None
     ended_at: str | None
+    left_at: str | None  # when it was told to leave, or was lost, while the others went on
     exit: Exit | None
 
 
@@ -173,6 +174,7 @@ class Attempt(TypedDict):
     created_at: str
     ended_at: str | None
     stop: str | None
+    generation: int  # how often its workers have changed while it ran
     workers: list[AttemptWorker]
 
 

@@ -4,16 +4,17 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from schedulearn.control import limits, moves, nodes
+from schedulearn.control import hot, limits, moves, nodes, resizing
 from schedulearn.control.running import accrue, now_runs, pause, pause_confirmed, resume, settle, watch_time_limit
 from schedulearn.control.state import State
+from schedulearn.control.stopping import stop_attempt
 from schedulearn.domain import events as ev
 from schedulearn.domain.commands import ForgetJob, StopWorker
-from schedulearn.domain.errors import SchedulearnError
+from schedulearn.domain.errors import Conflict, SchedulearnError
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Attempt, Job, Worker
 from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.states import FINISHED, PASSING, JobState, StopReason, Trigger
+from schedulearn.domain.states import FINISHED, JobState, StopReason, Trigger
 from schedulearn.domain.units import format_duration
 
 _BACKOFF_FIRST, _BACKOFF_MOST = 5.0, 600.0  # seconds
@@ -155,6 +156,8 @@ def _worker_exited(state: State, event: ev.WorkerExited) -> None:
     _note_exit(state, job, worker, event.outcome, event.at)
     if attempt.all_ended:
         _attempt_over(state, job, attempt, event.at)
+    elif job.spec.hot and hot.goes_on_without(state, job, worker, event.at):
+        return
     elif not event.outcome.ok and job.stop is None:
         stop_attempt(state, job, StopReason.FAILURE, event.at, f"worker {worker.id} {event.outcome.words()}")
     else:
@@ -188,6 +191,8 @@ def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
     attempt.ended_at = now
     del state.attempts[job.id]
     state.leaving.discard(job.id)
+    state.shrinking.discard(job.id)
+    state.growing.pop(job.id, None)
     if job.pinned:
         state.withdraw(job)
     accrue(job, None, now)
@@ -220,10 +225,10 @@ def _was_in_time(job: Job, reason: StopReason | None) -> bool:
 
 
 def _decisive(attempt: Attempt) -> Outcome:
-    """The outcome that speaks for the attempt: the first bad one, else that of worker 0."""
+    """The outcome that speaks for the attempt: the first bad one of its crew, else the first."""
     if len(attempt.workers) == 1 and attempt.workers[0].outcome:
         return attempt.workers[0].outcome
-    outcomes = [w.outcome for w in sorted(attempt.workers, key=lambda w: (w.ended_at or 0.0, w.id)) if w.outcome]
+    outcomes = [w.outcome for w in sorted(attempt.crew, key=lambda w: (w.ended_at or 0.0, w.id)) if w.outcome]
     return next((o for o in outcomes if not o.ok), outcomes[0])
 
 
@@ -260,7 +265,7 @@ def _requeue(state: State, job: Job, now: float, cause: str) -> None:
 
 def _find(state: State, job_id: JobId, number: int, rank: int) -> tuple[Job, Attempt, Worker] | None:
     job, attempt = state.jobs.get(job_id), state.attempts.get(job_id)
-    if job is None or attempt is None or attempt.id.number != number:
+    if job is None or attempt is None or attempt.id.number != number or rank >= len(attempt.workers):
         return None
     return job, attempt, attempt.workers[rank]
 
@@ -276,30 +281,6 @@ def _checkpoint_seen(state: State, event: ev.CheckpointSeen) -> None:
 
 
 # --- what people ask for ---
-
-
-def stop_attempt(
-    state: State, job: Job, reason: StopReason, now: float, cause: str, grace: float | None = None
-) -> None:
-    """Tell all workers to end. A later, stronger reason takes the place of an earlier one."""
-    attempt = state.attempts[job.id]
-    job.stop = attempt.stop = reason
-    attempt.stop_asked_at = now
-    if reason not in PASSING:  # it will not come back: nothing about its place is to be decided any more
-        state.holders[job.shape.pool].pop(job.id, None)
-    else:
-        state.leaving.add(job.id)
-    if job.pinned:
-        state.withdraw(job)
-        if job.shape.gpus:
-            grace = 0.0  # to end in peace it would have to use devices that are somebody else's by now
-    job.reason = cause
-    state.touch(job)
-    state.changes.attempts[attempt.id] = attempt
-    if job.state is not JobState.STOPPING:
-        state.move(job, Trigger.STOP, now, cause)
-    for worker in attempt.running:
-        state.command(StopWorker(worker.id, worker.node, job.spec.grace if grace is None else grace))
 
 
 def _limits_set(state: State, event: ev.LimitsSet) -> None:
@@ -379,8 +360,14 @@ def _update_asked(state: State, event: ev.UpdateAsked) -> None:
     job = state.jobs.get(event.job)
     if job is None:
         return
+    try:
+        resizing.set_range(state, job, event.fields.get("workers"), event.at)
+    except Conflict as error:
+        state.record(event.at, "not_updated", f"not updated, as {event.by} asked: {error}", job)
+        return
     for name, value in event.fields.items():
-        setattr(job, name, value)
+        if name != "workers":
+            setattr(job, name, value)
     state.touch(job)
     state.record(event.at, "updated", f"{_fields_in_words(event.fields)} set by {event.by}", job, data={**event.fields})
     if "cpus_limit" in event.fields:
@@ -400,6 +387,8 @@ def _fields_in_words(fields: dict[str, Any]) -> str:
 def _in_words(name: str, value: Any) -> str:
     if value is None:
         return "none"
+    if name == "workers":
+        return f"{value['min']}..{value['max']}"
     if name == "time_limit":
         return format_duration(value)
     if name == "deadline":
@@ -417,6 +406,8 @@ def _tick(state: State, event: ev.Tick) -> None:
             continue
         if state.marks_change and state.queue.order.expired(job, event.at, state.memory):
             _mark_changed(state, job, event.at)
+        if name in state.shrinking:
+            hot.stop_late(state, job, event.at)
         if job.state is JobState.QUEUED and name not in state.queue and not job.spots:
             _enqueue_if_ready(state, job, event.at)
         elif job.state is JobState.RUNNING and job.time_limit is not None:
@@ -460,8 +451,9 @@ def _remove_node_asked(state: State, event: ev.RemoveNodeAsked) -> None:
         state.record(event.at, "not_removed", cause, node=event.node)
         return
     nodes.begin_to_remove(state, event.node, event.at)
-    for job in (state.jobs[attempt.id.job] for attempt in there):
-        if job.stop is None:
+    for attempt in there:
+        job = state.jobs[attempt.id.job]
+        if job.stop is None and any(worker.node == event.node for worker in attempt.members):  # else they leave anyway
             stop_attempt(state, job, StopReason.PREEMPT, event.at, f"{event.by} removes node {event.node}")
             state.take_back(job)
     if ledger.node.lost_at is not None:  # nobody there will ever say that it has stopped

@@ -396,7 +396,7 @@ def place_workers(
     """Spots for so many workers in all, those it has among them where it has any; taken from the ledger."""
     if job.pinned and not job.spots:
         return put_back(job, ledger, undo)
-    kept = _keep(job.spots, workers)
+    kept = keep_spots(job.spots, workers)
     if len(kept) < len(job.spots):
         dropped = list(job.spots)
         for spot in kept:
@@ -450,7 +450,7 @@ def _take_on(node: NodeName, workers: int, shape: Shape, ledger: Ledger, undo: U
     return spots
 
 
-def _keep(spots: tuple[Spot, ...], workers: int) -> list[Spot]:
+def keep_spots(spots: tuple[Spot, ...], workers: int) -> list[Spot]:
     """Those to keep when a job shrinks: on the nodes where it has most workers."""
     if len(spots) <= workers:
         return list(spots)

@@ -33,7 +33,7 @@ def plan(state: State, policy: Policy, now: float) -> Decision | None:
 
     None: nothing has happened since the last decision that could make a difference.
     """
-    if state.pending:
+    if state.pending or state.growing:
         start_ready(state, now)
     decide_now = state.stale or _is_due(state.wake_at, now)
     if not decide_now and not _is_due(state.migrate_at, now):

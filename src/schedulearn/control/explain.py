@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from schedulearn.control import hot
 from schedulearn.control.contest import Decision
 from schedulearn.control.decide import decide
 from schedulearn.control.forecast import Remaining, forecast_start
@@ -32,7 +33,7 @@ def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remai
     if job.move is not None:
         return Explanation(_on_the_move(job, job.move), stage="migrate")
     if job.state is not JobState.QUEUED:
-        return Explanation(_not_queued(job, now))
+        return Explanation(_not_queued(job, now) + _comings_and_goings(state, job, now))
     if waits := state.waits_for.get(job.id):
         return Explanation(_waits_for(state, sorted(waits)), stage="dependencies")
     if job.not_before > now:
@@ -74,6 +75,19 @@ def _not_queued(job: Job, now: float) -> str:
         JobState.CANCELLED: f"It is over: {job.reason}.",
     }
     return texts[job.state]
+
+
+def _comings_and_goings(state: State, job: Job, now: float) -> str:
+    """` 1 worker is leaving. It may grow again in 20 s: it lost a worker.`"""
+    attempt = state.attempts.get(job.id) if job.spec.hot and job.state is JobState.RUNNING else None
+    if attempt is None:
+        return ""
+    text, leaving, wait = "", len(attempt.leavers), hot.may_grow_at(state, attempt) - now
+    if leaving:
+        text += f" {leaving} worker{'s are' if leaving > 1 else ' is'} leaving."
+    if wait > 0 and len(attempt.crew) < job.shape.workers.max:
+        text += f" It may grow again in {format_duration(wait)}: it lost a worker."
+    return text
 
 
 def _waits_for(state: State, others: list[JobId]) -> str:

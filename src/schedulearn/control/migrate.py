@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from schedulearn.control import moves
-from schedulearn.control.apply import stop_attempt
 from schedulearn.control.ledger import NodeLedger
 from schedulearn.control.moves import Wish
 from schedulearn.control.state import State
+from schedulearn.control.stopping import stop_attempt
 from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job

@@ -6,6 +6,7 @@ is promised to it, so nobody else can take it.
 
 from collections.abc import Iterable, Sequence
 
+from schedulearn.control import growth
 from schedulearn.control.contest import Undo
 from schedulearn.control.ledger import Ledger
 from schedulearn.control.state import State
@@ -97,7 +98,7 @@ def promise(state: State, moves: Sequence[tuple[Job, tuple[Spot, ...]]], now: fl
             job.spots = spots
         raise
     for job, spots in moves:
-        job.move = Move(now, tuple(worker.node for worker in state.attempts[job.id].workers), spots)
+        job.move = Move(now, tuple(worker.node for worker in state.attempts[job.id].crew), spots)
     state.stale = True  # what was left is free for others as soon as it is really left
 
 
@@ -129,6 +130,9 @@ def withdraw(state: State, name: NodeName, now: float, why: str) -> None:
     for job in list(state.jobs.values()):
         if job.pinned or not any(spot.node == name for spot in job.spots):
             continue  # a suspended job can be nowhere else
+        if job.id in state.growing and any(s.node == name for s in growth.missing(job, state.attempts[job.id])):
+            growth.give_up(state, job)
+            continue
         waits, leaves = job.id in state.pending, job.state is JobState.STOPPING and job.stop in PASSING
         if waits or leaves:
             give_up(state, job, now, why)

@@ -1,18 +1,17 @@
 """From a decision to promises, attempts, leases and commands: stop and shrink first, start when the place is free."""
 
-import math
-
-from schedulearn.control import moves
-from schedulearn.control.apply import stop_attempt
+from schedulearn.control import growth, hot, moves
 from schedulearn.control.contest import Decision
+from schedulearn.control.free import free_now
 from schedulearn.control.hysteresis import drop_what_does_not_pay
+from schedulearn.control.resizing import resize
 from schedulearn.control.running import go_on, suspend, suspends
 from schedulearn.control.state import State
+from schedulearn.control.stopping import stop_attempt
 from schedulearn.domain.commands import StartAttempt
 from schedulearn.domain.errors import BadPlan
-from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
+from schedulearn.domain.ids import AttemptId, JobId, WorkerId
 from schedulearn.domain.job import Attempt, Job, Lease, Move, Spot, Worker
-from schedulearn.domain.resources import Resources
 from schedulearn.domain.states import JobState, StopReason, Trigger
 
 
@@ -42,6 +41,8 @@ def reconcile(state: State, decision: Decision, now: float) -> None:
     before = {grant.job: state.jobs[grant.job].spots for grant in decision.grants}
     stopped = [state.jobs[number] for number in decision.stops]
     suspended = {job.id for job in stopped if suspends(state, job)}
+    for number in suspended:
+        growth.give_up(state, state.jobs[number])  # it is suspended with what it really has
     _promise_all(state, decision, stopped, suspended)
     state.decided(decision, now)
     for job in stopped:
@@ -117,14 +118,12 @@ def _resize(state: State, job: Job, before: tuple[Spot, ...], now: float) -> Non
         return  # it has not started yet: it simply starts with another size
     if job.state is JobState.STOPPING:
         return
-    job.resized_at = now
     if len(before) == job.workers:
+        job.resized_at = now
         job.move = Move(now, tuple(spot.node for spot in before), job.spots)
         stop_attempt(state, job, StopReason.MIGRATE, now, "moves: others have their turn in its place")
     else:
-        job.resizes += 1
-        cause = f"resized from {len(before)} to {job.workers} workers"
-        stop_attempt(state, job, StopReason.RESIZE, now, cause)
+        resize(state, job, len(before), now)
 
 
 def _note_marks(state: State, started: list[Job], stopped: list[Job], now: float) -> None:
@@ -139,45 +138,16 @@ def _note_marks(state: State, started: list[Job], stopped: list[Job], now: float
 
 
 def start_ready(state: State, now: float) -> None:
-    """Start those who were promised a place that is now free."""
+    """Start those who were promised a place that is now free, and let those grow who were promised more."""
     for number in list(state.pending):
         job = state.jobs[number]
-        # While nobody is leaving, what is promised is free.
-        if job.state is JobState.QUEUED and (not state.leaving or _free_now(state, job)):
+        if job.state is JobState.QUEUED and free_now(state, job, job.spots):
             del state.pending[number]
             (go_on if job.pinned else _start)(state, job, now)
-
-
-def _free_now(state: State, job: Job) -> bool:
-    """Whether no worker, not even one that is being stopped or suspended, holds any of what the job was promised."""
-    if job.id in state.leaving:
-        return False  # it was suspended, and goes on only once that has been confirmed
-    mine = {spot.node for spot in job.spots}
-    leaving = [(state.jobs[i], w) for i in state.leaving for w in state.attempts[i].running if w.node in mine]
-    if not leaving:
-        return True
-    if {d for spot in job.spots for d in spot.devices} & {d for _, worker in leaving for d in worker.devices}:
-        return False
-    # The ledger counts what is promised. Those who leave hold something beyond that; those who have yet to start, or
-    # to start again elsewhere, hold nothing of what they were promised.
-    short: dict[tuple[NodeName, str], float] = {}
-    for other, worker in leaving:
-        _add(short, worker.node, other.shape.per_worker, 1)
-    for other in [state.jobs[i] for i in (*state.pending, *state.leaving) if i != job.id]:
-        for spot in other.spots:
-            if spot.node in mine:
-                _add(short, spot.node, other.shape.per_worker, -1)
-    return all(amount <= _free_on(state, node, what) + 1e-6 for (node, what), amount in short.items())
-
-
-def _add(held: dict[tuple[NodeName, str], float], node: NodeName, amounts: Resources, times: int) -> None:
-    for what, amount in amounts.items():
-        held[node, what] = held.get((node, what), 0.0) + times * amount
-
-
-def _free_on(state: State, node: NodeName, resource: str) -> float:
-    ledger = state.ledger.node(node)
-    return ledger.amounts(resource)[1] if ledger else -math.inf
+    for number in list(state.growing):
+        job = state.jobs[number]
+        if free_now(state, job, growth.missing(job, state.attempts[number])):
+            hot.grow(state, job, now)
 
 
 def _start(state: State, job: Job, now: float) -> None:

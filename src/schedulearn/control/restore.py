@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from schedulearn.control import moves
-from schedulearn.control.state import State, belongs_to
-from schedulearn.domain.job import Attempt, Job, Lease, Spot
+from schedulearn.control import growth, hot, moves
+from schedulearn.control.state import REGROW_AFTER, State, belongs_to
+from schedulearn.domain.job import Attempt, Job, Lease
 from schedulearn.domain.node import Node
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.states import FINISHED, PASSING, JobState
@@ -20,9 +20,12 @@ def restore(
     nodes: Iterable[Node],
     memory: Memory,
     now: float,
+    *,
+    regrow_after: float = REGROW_AFTER,
 ) -> State:
     """A state with its indexes and timers. Finished jobs among `jobs` only tell what others no longer wait for."""
-    state = State(order, facts, nodes, memory if belongs_to(memory, order) else None)
+    known = memory if belongs_to(memory, order) else None
+    state = State(order, facts, nodes, known, regrow_after=regrow_after)
     state.jobs = {job.id: job for job in jobs if job.state not in FINISHED}
     for job in state.jobs.values():
         job.spots, job.pinned, job.shape = (), (), Shape.of(job.spec)  # promises are made anew
@@ -32,6 +35,11 @@ def restore(
     state.leases = {lease.worker: lease for lease in leases}
     for attempt in state.attempts.values():
         _promise_again(state, state.jobs[attempt.id.job], attempt)
+        hot.watch_leavers(state, state.jobs[attempt.id.job])
+    for attempt in state.attempts.values():
+        job = state.jobs[attempt.id.job]
+        if job.state is JobState.STOPPING and job.stop not in PASSING and not job.pinned:
+            _promise_ended(state, job, attempt)
     for job in state.jobs.values():
         moves.promise_again(state, job)
     for job in state.jobs.values():
@@ -44,7 +52,8 @@ def _promise_again(state: State, job: Job, attempt: Attempt) -> None:
     if job.state is JobState.STOPPING and job.stop in PASSING:
         state.leaving.add(job.id)
         return
-    spots = tuple(Spot(worker.node, worker.devices) for worker in attempt.workers)
+    there = attempt.members if job.state is JobState.STOPPING else attempt.crew
+    spots = tuple(growth.spot_of(worker) for worker in there)
     if _is_suspended(state, job, attempt):
         state.pin(job, spots)
         state.leaving.add(job.id)  # until it is confirmed, once more, that it stands still
@@ -55,6 +64,16 @@ def _promise_again(state: State, job: Job, attempt: Attempt) -> None:
             state.ledger.take(job.shape, spot)
     if job.state in (JobState.STARTING, JobState.RUNNING):
         state.hold(job)
+
+
+def _promise_ended(state: State, job: Job, attempt: Attempt) -> None:
+    """A job that ends keeps the places of its workers that have ended, unless somebody is there: it may have lost its
+    promise before it was stopped for good. All who run have what they hold by now."""
+    for worker in attempt.crew:
+        ledger = state.ledger.node(worker.node) if worker.ended_at is not None else None
+        if ledger and ledger.fits(job.shape.per_worker, worker.devices):
+            state.ledger.take(job.shape, growth.spot_of(worker))
+            job.spots = (*job.spots, growth.spot_of(worker))
 
 
 def _is_suspended(state: State, job: Job, attempt: Attempt) -> bool:

@@ -1,6 +1,6 @@
 """A job's time on its workers: when it counts, and how it is suspended and goes on."""
 
-from schedulearn.control import moves
+from schedulearn.control import growth, moves
 from schedulearn.control.state import State
 from schedulearn.domain.commands import PauseWorker, ResumeWorker
 from schedulearn.domain.job import Attempt, Job, Lease, Worker
@@ -24,7 +24,7 @@ def now_runs(state: State, job: Job, attempt: Attempt, now: float, trigger: Trig
 
 def accrue(job: Job, attempt: Attempt | None, now: float) -> None:
     """From now on count running time and service, or stop counting."""
-    workers = len(attempt.workers) if attempt else 0
+    workers = len(attempt.crew if job.spec.hot else attempt.workers) if attempt else 0
     each = job.spec.resources.gpus or job.spec.resources.cpus_min
     job.ran = job.ran.settle(now, 1.0 if attempt else 0.0)
     job.attained = job.attained.settle(now, workers * each)
@@ -39,7 +39,8 @@ def watch_time_limit(state: State, job: Job, now: float) -> None:
 
 
 def pause(state: State, job: Job, attempt: Attempt, now: float) -> None:
-    """It keeps all it has, and nobody takes that away meanwhile."""
+    """It keeps all it has, and nobody takes that away meanwhile. What it was only promised it does not get."""
+    growth.give_up(state, job)
     state.holders[job.shape.pool].pop(job.id, None)
     accrue(job, None, now)
     _tell_to_pause(state, attempt)
@@ -71,8 +72,8 @@ def suspend(state: State, job: Job, now: float) -> None:
 def pause_confirmed(state: State, job: Job, attempt: Attempt, worker: Worker, now: float) -> None:
     """A worker stands still. If that is for the sake of others, only its memory remains leased."""
     worker.started_at = now if worker.started_at is None else worker.started_at
-    if not job.pinned:
-        return  # its user paused it, or it goes on already
+    if not job.pinned or worker.left_at is not None:
+        return  # its user paused it, or it goes on already, or leaves
     worker.paused = True
     if worker.id in state.leases:
         kept = Lease(worker.id, worker.node, Shape.of(job.spec).memory.per_worker)
@@ -83,7 +84,7 @@ def pause_confirmed(state: State, job: Job, attempt: Attempt, worker: Worker, no
 
 def settle(state: State, job: Job, attempt: Attempt) -> None:
     """Those who were promised its place need not wait for a suspended job of which nothing moves any more."""
-    if job.pinned and all(worker.paused for worker in attempt.running):
+    if job.pinned and all(worker.paused for worker in attempt.members):
         state.leaving.discard(job.id)
 
 
@@ -91,7 +92,7 @@ def go_on(state: State, job: Job, now: float) -> None:
     """Its turn has come, and its place is free: it has all of it again."""
     attempt = state.attempts[job.id]
     state.unpin(job)
-    for worker in attempt.running:
+    for worker in attempt.members:
         state.lease(Lease(worker.id, worker.node, job.shape.per_worker, worker.devices))
     resume(state, job, attempt, now, "its turn has come")
 
@@ -103,5 +104,6 @@ def suspends(state: State, job: Job) -> bool:
 
 
 def _tell_to_pause(state: State, attempt: Attempt) -> None:
-    for worker in attempt.running:
+    """But for those who leave: they could not if they stood still."""
+    for worker in attempt.members:
         state.command(PauseWorker(worker.id, worker.node))

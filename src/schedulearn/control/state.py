@@ -18,6 +18,7 @@ from schedulearn.domain.shape import Shape
 from schedulearn.domain.states import FINISHED, JobState, Trigger, next_state
 from schedulearn.policies.stages import Facts, KeyChanges, Memory, Order, Refusal
 
+REGROW_AFTER = 30.0  # seconds before a job may grow that has lost a worker; doubled with each that an attempt loses
 _ORDER = "order"  # whose memory it is
 
 
@@ -52,6 +53,7 @@ class State:
         memory: Memory | None = None,
         *,
         history: bool = True,
+        regrow_after: float = REGROW_AFTER,
     ) -> None:
         self.jobs: dict[JobId, Job] = {}
         self.attempts: dict[JobId, Attempt] = {}  # the present one of each job that has one
@@ -62,6 +64,9 @@ class State:
         self.pending: dict[JobId, None] = {}  # promised, and waiting for others to leave; in order
         # Being stopped or suspended, and not out yet, while their place is already promised to others:
         self.leaving: set[JobId] = set()
+        self.growing: dict[JobId, None] = {}  # run, and were promised more than they have; in order
+        self.shrinking: set[JobId] = set()  # run on while some of their workers, told to leave, are not out yet
+        self.regrow_after = regrow_after
         self.queue = Queue(order, facts)
         self.facts = facts
         self.memory: Memory = memory if memory is not None else new_memory(order)  # the policy's own
@@ -191,10 +196,15 @@ class State:
 
     def hold(self, job: Job) -> None:
         """Say whether a policy may take away or change what this job, which has an attempt, has."""
-        if job.spots and (job.gives_way or self.queue.order.suspends):
+        free = job.gives_way or self.queue.order.suspends
+        if job.spots and free and not (job.spec.hot and self._is_finishing(job)):
             self.holders[job.shape.pool][job.id] = job
         else:
             self.holders[job.shape.pool].pop(job.id, None)
+
+    def _is_finishing(self, job: Job) -> bool:
+        attempt = self.attempts.get(job.id)
+        return attempt is not None and attempt.finishing
 
     def lease(self, lease: Lease) -> None:
         """From now on the worker holds this, and nothing else."""

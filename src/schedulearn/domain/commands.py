@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.usage import Limits
 
@@ -9,6 +10,23 @@ from schedulearn.domain.usage import Limits
 @dataclass(frozen=True, slots=True)
 class StartAttempt:
     attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorkers:
+    """These join an attempt that runs."""
+
+    attempt: AttemptId
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Regroup:
+    """Tell a worker who belongs to the group from now on; if it is not among them, it has to leave."""
+
+    worker: WorkerId
+    node: NodeName
+    group: Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +78,15 @@ class ForgetNode:
     node: NodeName
 
 
-Command = StartAttempt | StopWorker | PauseWorker | ResumeWorker | SetLimits | ForgetJob | AddNode | ForgetNode
+Command = (
+    StartAttempt
+    | StartWorkers
+    | Regroup
+    | StopWorker
+    | PauseWorker
+    | ResumeWorker
+    | SetLimits
+    | ForgetJob
+    | AddNode
+    | ForgetNode
+)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Job
@@ -113,7 +114,7 @@ class UpdateAsked(Event):
 
     job: JobId
     by: str
-    fields: dict[str, float | int | None]  # priority, deadline, time_limit, cpus_limit
+    fields: dict[str, Any]  # priority, deadline, time_limit, cpus_limit; workers as a map of min, want and max
 
 
 @dataclass(frozen=True, slots=True)

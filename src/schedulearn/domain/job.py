@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
 from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.resources import Resources
@@ -121,6 +122,8 @@ class Worker:
     started_at: float | None = None
     ended_at: float | None = None
     outcome: Outcome | None = None
+    joined: int = 0  # the generation that it joined; 0: it was there from the beginning
+    left_at: float | None = None  # it was told to leave, or was lost, while the others went on
     paused: bool = field(
         init=False, default=False, compare=False
     )  # it was suspended, and that was confirmed; not stored
@@ -136,6 +139,7 @@ class Attempt:
     stop: StopReason | None = None
     stop_asked_at: float | None = None
     ended_at: float | None = None
+    generation: int = 0  # how often its workers have changed while it ran
 
     # Workers start and end in turn, as a rule: asking the last one first makes the two questions quick.
 
@@ -150,6 +154,32 @@ class Attempt:
     @property
     def running(self) -> list[Worker]:
         return [w for w in self.workers if w.ended_at is None]
+
+    # Workers come and go only in an attempt of a hot job; in all others the crew is all of them.
+
+    @property
+    def crew(self) -> list[Worker]:
+        """Those who count: neither told to leave nor lost on the way."""
+        return [w for w in self.workers if w.left_at is None]
+
+    @property
+    def members(self) -> list[Worker]:
+        """Those of the crew who have not ended."""
+        return [w for w in self.workers if w.left_at is None and w.ended_at is None]
+
+    @property
+    def leavers(self) -> list[Worker]:
+        """Those who were told to leave, and have not ended yet."""
+        return [w for w in self.workers if w.left_at is not None and w.ended_at is None]
+
+    @property
+    def finishing(self) -> bool:
+        """Whether one of the crew has done its work: nobody joins any more."""
+        return any(w.left_at is None and w.outcome is not None and w.outcome.ok for w in self.workers)
+
+    @property
+    def group(self) -> Group:
+        return Group(self.generation, tuple(w.id.rank for w in self.crew))
 
 
 class Lease(NamedTuple):

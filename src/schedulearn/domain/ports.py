@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from schedulearn.domain.events import Event
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import DeviceId, JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.spec import JobSpec
@@ -27,6 +28,7 @@ class Launch:
     devices: tuple[DeviceId, ...] = ()
     cpu_limit: float | None = None  # cores; None: no limit
     world_size: int = 1
+    group: Group | None = None  # as it is when the worker starts; None: so many workers from the first to the last
     local_rank: int = 0
     master_addr: str = "127.0.0.1"
     master_port: int = 0
@@ -66,6 +68,9 @@ class Executor(Protocol):
 
     def resume(self, worker: WorkerId, node: NodeName) -> None:
         """The inverse of `pause`."""
+
+    def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:
+        """Tell it who belongs to the group from now on. Nothing happens if it knows of a newer one, or is not there."""
 
     def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:
         """Change what a running worker may use, all of it or nothing; LimitsSet follows if anything had to change."""

@@ -22,6 +22,9 @@ class Preemptible(StrEnum):
     NO = "false"
 
 
+_HOT = frozenset({Launcher.HOROVOD, Launcher.ELASTIC})
+
+
 @dataclass(frozen=True, slots=True)
 class Workers:
     """How many workers a job may have: 0 while it waits, else min..max; `want` is what it asks for."""
@@ -90,6 +93,11 @@ class JobSpec:
     metric: Metric = Metric()
     target: Target | None = None
     notify: tuple[str, ...] = ()
+
+    @property
+    def hot(self) -> bool:
+        """Whether its workers may come and go while the others run on; else it is resized by stop and start."""
+        return self.launcher in _HOT
 
 
 def spec_to_dict(spec: JobSpec) -> dict[str, Any]:

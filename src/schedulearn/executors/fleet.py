@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from schedulearn.domain.events import WorkerExited
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Ending, Outcome
@@ -105,6 +106,9 @@ class Fleet:
 
     def resume(self, worker: WorkerId, node: NodeName) -> None:
         self._tell(worker, node, lambda executor: executor.resume(worker, node))
+
+    def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:
+        self._tell(worker, node, lambda executor: executor.regroup(worker, node, group))
 
     def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:
         self._tell(worker, node, lambda executor: executor.set_limits(worker, node, limits))

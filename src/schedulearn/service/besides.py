@@ -47,6 +47,9 @@ class Besides:
         worker = workers.get(rank)
         if worker is None and rank and workers:
             raise NotFound(f"attempt {row.job.attempt_id} has no worker {rank}")
+        if worker and worker.left_at is not None and (others := [w for w in workers.values() if _runs(w)]):
+            ranks = ", ".join(str(other.id.rank) for other in others)
+            raise Conflict(f"worker {worker.id} has left its job; those that run: {ranks}")
         if worker is None or worker.started_at is None or worker.ended_at is not None:
             raise Conflict(f"job {job} does not run: it is {row.job.state}")
         return worker
@@ -54,8 +57,8 @@ class Besides:
     def _in_container(self, caller: Caller, job: JobId) -> Worker | None:
         """The worker whose run folder counts, if a container has it."""
         self._own(caller, job)
-        first = next((worker for worker in self._newest(job) if worker.id.rank == 0 and worker.ended_at is None), None)
-        if first is None:
+        first = next((worker for worker in self._newest(job) if worker.left_at is None), None)
+        if first is None or first.ended_at is not None:
             return None
         node = next((node for node in self._store.list_nodes() if node.name == first.node), None)
         return first if node and node.executor != "process" else None
@@ -63,3 +66,7 @@ class Besides:
     def _newest(self, job: JobId) -> list[Worker]:
         attempts = self._store.attempts_of(job)
         return attempts[-1].workers if attempts else []
+
+
+def _runs(worker: Worker) -> bool:
+    return worker.started_at is not None and worker.ended_at is None and worker.left_at is None

@@ -24,6 +24,7 @@ class Options:
     shared_checkpoints: Path | None = None  # the same folder on every server
     allow_mounts: tuple[str, ...] = ()  # below which paths jobs may mount; with :rw at the end also to write
     lost_after: float = 300.0  # seconds after which the workers of a server that does not answer are given up
+    regrow_after: float = 30.0  # seconds after which a job that lost a worker, and went on, may grow again
     url: str = ""  # the address that jobs are given; "": that of host and port
 
     @property

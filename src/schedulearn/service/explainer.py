@@ -4,7 +4,7 @@ import threading
 
 from schedulearn.control.explain import Explanation, explain
 from schedulearn.control.restore import restore
-from schedulearn.control.state import State
+from schedulearn.control.state import REGROW_AFTER, State
 from schedulearn.domain.errors import NotFound
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
@@ -59,6 +59,7 @@ class Explainer:
                 saved.nodes,
                 saved.memory,
                 now,
+                regrow_after=self._store.setting("regrow_after", REGROW_AFTER),
             )
         for name in self._state.due(now):  # back-offs that have ended since, without an event
             job = self._state.jobs.get(name)

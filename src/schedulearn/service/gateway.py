@@ -15,7 +15,7 @@ from schedulearn.control.explain import Explanation
 from schedulearn.domain.errors import Conflict, InvalidSpec, NotAllowed, NotFound
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt
-from schedulearn.domain.spec import JobSpec
+from schedulearn.domain.spec import JobSpec, Workers
 from schedulearn.domain.states import FINISHED, JobState
 from schedulearn.executors.common import logs
 from schedulearn.executors.common.logs import LogChunk
@@ -29,6 +29,7 @@ from schedulearn.service.people import People
 from schedulearn.service.possible import check_container, check_possible
 from schedulearn.service.rendezvous import Rendezvous
 from schedulearn.service.reports import add_reports
+from schedulearn.service.resizing import check_workers
 from schedulearn.service.servers import Servers
 from schedulearn.service.snapshots import DEFAULT_LIMIT, SnapshotFolder, Upload
 from schedulearn.service.views import (
@@ -138,8 +139,11 @@ class Gateway:
         check_move(row, node, self._store.list_nodes(), self._store.leases())
         return self._ask("migrate", row, {"node": node}, caller)
 
-    def update(self, caller: Caller, job: JobId, fields: Mapping[str, float | int | None]) -> JobRow:
-        """New priority, deadline or limits. The answer shows them already, whenever the scheduler takes them up."""
+    def update(self, caller: Caller, job: JobId, fields: Mapping[str, Any]) -> JobRow:
+        """New priority, deadline, limits or number of workers.
+
+        The answer shows them already, whenever the scheduler takes them up.
+        """
         row = self._own(caller, job)
         if row.job.state in FINISHED:
             raise Conflict(f"job {job} is already over: it has {_past(row.job.state)}")
@@ -149,7 +153,11 @@ class Gateway:
             check_cpus_limit(row, fields["cpus_limit"], self._store.list_nodes())
         if not fields:
             return row
-        changed: Any = dict(fields)
+        changed = dict(fields)
+        if "workers" in changed:
+            workers = Workers(**changed.pop("workers"))
+            check_workers(row, workers, self._store.list_nodes(), self._store.leases(), self._data)
+            changed["spec"] = replace(row.job.spec, workers=workers)
         return self._ask("update", replace(row, job=replace(row.job, **changed)), fields, caller)
 
     # --- jobs: reading

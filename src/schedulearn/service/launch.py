@@ -3,6 +3,7 @@
 import random
 import socket
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 
 from schedulearn.domain import spec
@@ -21,15 +22,16 @@ class Launcher:
         self._store, self._folder = store, folder
         self._ports = Ports()
 
-    def launches(self, job: Job, attempt: Attempt, now: float) -> list[Launch]:
+    def launches(self, job: Job, attempt: Attempt, now: float, ranks: Collection[int] | None = None) -> list[Launch]:
+        """Those of these workers (None: of all that count); later ones join a group that is there."""
         token = new_token()
         self._store.add_token(job.user, f"attempt {attempt.id}", hash_token(token), now, attempt.id)
         user = self._store.user(job.user)
         url = self._store.setting("url", "")  # the API may be another process
-        port, together = self._ports.next(), len({worker.node for worker in attempt.workers}) == 1
-        ranks: Counter[NodeName] = Counter()
+        crew, here = attempt.crew, Counter[NodeName]()
+        port, together = self._ports.next(), len({worker.node for worker in crew}) == 1
         launches = []
-        for worker in attempt.workers:
+        for worker in crew:
             launches.append(
                 Launch(
                     worker=worker.id,
@@ -37,8 +39,9 @@ class Launcher:
                     spec=job.spec,
                     devices=_visible(worker, job, attempt),
                     cpu_limit=job.cpus,
-                    world_size=len(attempt.workers),
-                    local_rank=ranks[worker.node],
+                    world_size=len(crew),
+                    group=attempt.group,
+                    local_rank=here[worker.node],
                     master_port=port,
                     together=together,
                     snapshot=self._snapshot(job),
@@ -48,8 +51,8 @@ class Launcher:
                     gid=user.gid if user else None,
                 )
             )
-            ranks[worker.node] += 1
-        return launches
+            here[worker.node] += 1
+        return [one for one in launches if ranks is None or one.worker.rank in ranks]
 
     def _snapshot(self, job: Job) -> Path | None:
         sha = job.spec.snapshot

@@ -56,10 +56,10 @@ class ProgressWatcher:
         self._lock = threading.Lock()  # also keeps one look at a time
         self._stop = threading.Event()
 
-    def watch(self, worker: WorkerId, metric: Metric) -> None:
-        """Follow this worker from where it was last read."""
+    def watch(self, worker: WorkerId, metric: Metric, leads: bool = False) -> None:
+        """Follow this worker from where it was last read, if it is the first, or leads those who are left."""
         self._boards.watch(worker, metric)
-        if worker.rank != 0:
+        if worker.rank != 0 and not leads:
             return  # the workers of a data-parallel job print the same loss
         with self._lock:
             if worker in self._watched:

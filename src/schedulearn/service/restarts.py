@@ -54,6 +54,8 @@ class Restarts:
             job, number = jobs.get(attempt.id.job), attempt.id.number
             if not job or number == 1 or attempt.ended_at is not None or not attempt.all_started:
                 continue
+            if attempt.generation:
+                continue  # it has long been back at work: some of its workers joined later
             if attempt.id not in self._awaited and not self._known().knows(job.id, number):
                 self._await(job, attempt)
 

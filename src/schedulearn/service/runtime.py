@@ -118,6 +118,7 @@ class Runtime:
         keeper.check_local({node.name for node in self.store.list_nodes()})
         self._stack.callback(keeper.close)
         self.store.set_setting("allow_mounts", list(self.options.allow_mounts))
+        self.store.set_setting("regrow_after", self.options.regrow_after)
         self._scheduler = Scheduler(
             self.store,
             keeper.fleet,
@@ -127,6 +128,7 @@ class Runtime:
             progress,
             keeper,
             self.options.lost_after,
+            self.options.regrow_after,
         )
         self._thread = threading.Thread(target=self._run, args=(self._scheduler, on_end), name="scheduler")
         self._thread.start()

@@ -135,5 +135,5 @@ def _moments(worker: Worker) -> list[float]:
 
 
 def _left_at(worker: Worker) -> float | None:
-    left: float | None = getattr(worker, "left_at", None)
+    left = worker.left_at
     return left

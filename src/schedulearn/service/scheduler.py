@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 from schedulearn.control.cycle import apply_all, next_wake, plan
 from schedulearn.control.restore import restore
-from schedulearn.control.state import Changes, State
+from schedulearn.control.state import REGROW_AFTER, Changes, State
 from schedulearn.domain import commands as cmd
 from schedulearn.domain import events as ev
 from schedulearn.domain.errors import RoleTaken, SchedulearnError
 from schedulearn.domain.ids import NodeName
-from schedulearn.domain.job import Attempt
+from schedulearn.domain.job import Attempt, Job, Worker
 from schedulearn.domain.node import Node, NodeState
 from schedulearn.domain.ports import Clock, Executor
 from schedulearn.domain.states import JobState
@@ -70,11 +70,15 @@ class Scheduler:
         progress: ProgressWatcher,
         keeper: Keeper | None = None,
         lost_after: float = 300.0,
+        regrow_after: float = REGROW_AFTER,
     ) -> None:
-        """Without a keeper the nodes are those of the executor; `lost_after` seconds of silence give workers up."""
+        """Without a keeper the nodes are those of the executor; `lost_after` seconds of silence give workers up.
+
+        A job that lost a worker and went on may grow again after `regrow_after` seconds, doubled with each loss.
+        """
         self._store, self._executor, self._clock = store, executor, clock
         self._lease, self._launcher, self._progress = lease, launcher, progress
-        self._keeper, self._lost_after = keeper, lost_after
+        self._keeper, self._lost_after, self._regrow_after = keeper, lost_after, regrow_after
         self._inbox: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -288,9 +292,20 @@ class Scheduler:
         if attempt and attempt.id == command.attempt:
             self._launch(attempt)
 
-    def _launch(self, attempt: Attempt) -> None:
+    def _start_workers(self, command: cmd.StartWorkers) -> None:
+        attempt = self.state.attempts.get(command.attempt.job)
+        if attempt and attempt.id == command.attempt:
+            self._launch(attempt, command.ranks)
+
+    def _regroup(self, command: cmd.Regroup) -> None:
+        job = self.state.jobs.get(command.worker.job)
+        if job and command.group.members[:1] == (command.worker.rank,):
+            self._progress.watch(command.worker, job.spec.metric, leads=True)
+        self._executor.regroup(command.worker, command.node, command.group)
+
+    def _launch(self, attempt: Attempt, ranks: Collection[int] | None = None) -> None:
         job = self.state.jobs[attempt.id.job]
-        for launch in self._launcher.launches(job, attempt, self._clock.now()):
+        for launch in self._launcher.launches(job, attempt, self._clock.now(), ranks):
             self._progress.watch(launch.worker, job.spec.metric)
             self._executor.start(launch)
 
@@ -334,7 +349,15 @@ class Scheduler:
         new = {request.job for request in self._store.requests_after(0) if request.kind == "submit"}
         jobs = [job for job in saved.jobs if job.id not in new]
         self.state: State = restore(
-            policy.order, self._facts, jobs, saved.attempts, saved.leases, saved.nodes, saved.memory, now
+            policy.order,
+            self._facts,
+            jobs,
+            saved.attempts,
+            saved.leases,
+            saved.nodes,
+            saved.memory,
+            now,
+            regrow_after=self._regrow_after,
         )
         if problem:
             self._note_fault(str((saved.policy or {}).get("preset")), problem, now)
@@ -349,24 +372,30 @@ class Scheduler:
 
     def _find_again(self, attempt: Attempt) -> None:
         job = self.state.jobs[attempt.id.job]
-        if job.state is JobState.STARTING or (job.state is JobState.QUEUED and not attempt.all_started):
-            self._launch(attempt)
         if job.state is JobState.STARTING:
+            self._launch(attempt)
             return
+        new = [worker.id.rank for worker in attempt.members if worker.started_at is None]
+        if new and job.state is not JobState.STOPPING:
+            self._launch(attempt, new)
         for worker in attempt.running:
-            self._progress.watch(worker.id, job.spec.metric)
+            self._progress.watch(worker.id, job.spec.metric, leads=worker is attempt.crew[0])
             self._executor.adopt(worker.id, worker.node)
-            if job.cpus_limit is not None:  # it may have been asked for in the last moment of an earlier life
-                self._executor.set_limits(worker.id, worker.node, Limits(cpus=job.cpus_limit))
-            if job.state is JobState.STOPPING:
-                self._executor.stop(worker.id, worker.node, 0.0 if job.forget else job.spec.grace)
-            elif job.state in (
-                JobState.PAUSED,
-                JobState.QUEUED,
-            ):  # the latter is suspended while others have their turn
-                self._executor.pause(worker.id, worker.node)
-            else:
-                self._executor.resume(worker.id, worker.node)
+            self._tell_again(job, attempt, worker)
+
+    def _tell_again(self, job: Job, attempt: Attempt, worker: Worker) -> None:
+        """Whatever it may have been told in the last moment of an earlier life."""
+        leaves = worker.left_at is not None
+        if attempt.generation:
+            self._executor.regroup(worker.id, worker.node, attempt.group)
+        if job.cpus_limit is not None:
+            self._executor.set_limits(worker.id, worker.node, Limits(cpus=job.cpus_limit))
+        if job.state is JobState.STOPPING or (leaves and worker.started_at is None):
+            self._executor.stop(worker.id, worker.node, 0.0 if job.forget else job.spec.grace)
+        elif job.state in (JobState.PAUSED, JobState.QUEUED) and not leaves:
+            self._executor.pause(worker.id, worker.node)  # queued: it is suspended while others have their turn
+        else:
+            self._executor.resume(worker.id, worker.node)
 
 
 def policy_from(data: Mapping[str, Any] | None) -> Policy:
@@ -386,6 +415,8 @@ def policy_or_default(data: Mapping[str, Any] | None) -> tuple[Policy, Schedulea
 
 _ACTIONS: dict[type, Callable[[Scheduler, Any], None]] = {
     cmd.StartAttempt: Scheduler._start,
+    cmd.StartWorkers: Scheduler._start_workers,
+    cmd.Regroup: Scheduler._regroup,
     cmd.StopWorker: Scheduler._stop_worker,
     cmd.PauseWorker: lambda self, command: self._executor.pause(command.worker, command.node),
     cmd.ResumeWorker: lambda self, command: self._executor.resume(command.worker, command.node),

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from schedulearn.domain.events import Event, LimitsSet, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Ending, Outcome
@@ -55,7 +56,9 @@ class World:
         """Start the worker, unless it was before."""
         if launch.worker not in self._workers:
             limits = Limits(launch.cpu_limit, USUAL_WEIGHT, launch.spec.resources.memory)
-            self._workers[launch.worker] = SimulatedWorker(self._behave(launch), limits, self._now)
+            worker = self._workers[launch.worker] = SimulatedWorker(self._behave(launch), limits, self._now)
+            if launch.group:
+                worker.regroup(self._now, launch.worker.rank, launch.group)
 
     def find(self, worker: WorkerId) -> SimulatedWorker | None:
         return self._workers.get(worker)
@@ -131,6 +134,10 @@ class SimulatedExecutor:
     def resume(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
         if found := self._world.running(worker):
             found.resume(self._world.now())
+
+    def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:  # noqa: ARG002
+        if found := self._world.running(worker):
+            found.regroup(self._world.now(), worker.rank, group)
 
     def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:  # noqa: ARG002
         found = self._world.running(worker)

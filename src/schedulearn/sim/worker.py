@@ -4,6 +4,7 @@ import math
 import signal
 from dataclasses import dataclass
 
+from schedulearn.domain.group import Group
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.units import format_size
 from schedulearn.domain.usage import Limits, Usage
@@ -22,6 +23,7 @@ class Behaviour:
     term_code: int | None = None  # SIGTERM makes it save a checkpoint and exit so; None: the signal kills it
     cores: float = 1.0  # that it keeps busy
     memory: int = 0  # bytes that it holds
+    leaves_after: float = math.inf  # seconds until it ends well once it no longer belongs to its group
     problem: str = ""  # why it cannot be started
 
 
@@ -37,6 +39,7 @@ class SimulatedWorker:
 
     def __init__(self, behaviour: Behaviour, limits: Limits, now: float) -> None:
         self.limits = limits
+        self.group: Group | None = None  # None: it was never told of one
         self.started_at: float | None = None if behaviour.problem else now
         self.end = End(now, Outcome(Ending.NOT_STARTED, detail=behaviour.problem)) if behaviour.problem else None
         self._behaviour = behaviour
@@ -75,6 +78,15 @@ class SimulatedWorker:
     def resume(self, now: float) -> None:
         self._work(now)
         self._paused = False
+
+    def regroup(self, now: float, rank: int, group: Group) -> None:
+        """It is told who trains together, and leaves if it is not among them."""
+        if self.group and self.group.generation >= group.generation:
+            return
+        self.group = group
+        if rank not in group.members:
+            self._work(now)
+            self._left = min(self._left, self._behaviour.leaves_after)
 
     def set_limits(self, now: float, limits: Limits) -> str:
         """Returns why they cannot be; then nothing has changed."""

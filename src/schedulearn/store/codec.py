@@ -1,6 +1,6 @@
 """Domain objects to rows and back."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from sqlalchemy import Row
@@ -10,11 +10,11 @@ from schedulearn.domain.job import Accrual, Attempt, HistoryEvent, Job, Lease, M
 from schedulearn.domain.node import Device, Node, NodeState
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import spec_from_dict, spec_to_dict
+from schedulearn.domain.spec import JobSpec, Workers, spec_from_dict, spec_to_dict
 from schedulearn.domain.states import JobState, StopReason
 
 Values = dict[str, Any]
-JOB_FIXED = ("name", "user", "submitted_at", "spec", "gpus")  # columns that never change once a job is submitted
+JOB_FIXED = ("name", "user", "submitted_at", "spec")  # columns that never change once a job is submitted
 
 
 def job_values(job: Job) -> Values:
@@ -31,6 +31,7 @@ def job_values(job: Job) -> Values:
         "deadline": job.deadline,
         "time_limit": job.time_limit,
         "cpus_limit": job.cpus_limit,
+        "workers": asdict(job.spec.workers),
         "attempt": job.attempt,
         "restarts": job.restarts,
         "preemptions": job.preemptions,
@@ -58,7 +59,7 @@ def job_values(job: Job) -> Values:
 def job_from(row: Row[Any]) -> Job:
     return Job(
         id=JobId(row.id),
-        spec=spec_from_dict(row.spec),
+        spec=_spec_from(row),
         user=row.user,
         submitted_at=row.submitted_at,
         state=JobState(row.state),
@@ -87,6 +88,12 @@ def job_from(row: Row[Any]) -> Job:
     )
 
 
+def _spec_from(row: Row[Any]) -> JobSpec:
+    """As it was agreed, with the number of workers that was asked for last."""
+    spec = spec_from_dict(row.spec)
+    return replace(spec, workers=Workers(**row.workers)) if row.workers else spec
+
+
 def _move_values(move: Move | None) -> Values | None:
     if move is None:
         return None
@@ -108,6 +115,7 @@ def attempt_values(attempt: Attempt) -> Values:
         "stop": attempt.stop.value if attempt.stop else None,
         "stop_asked_at": attempt.stop_asked_at,
         "ended_at": attempt.ended_at,
+        "generation": attempt.generation,
     }
 
 
@@ -119,6 +127,7 @@ def attempt_from(row: Row[Any], workers: list[Worker]) -> Attempt:
         stop=StopReason(row.stop) if row.stop else None,
         stop_asked_at=row.stop_asked_at,
         ended_at=row.ended_at,
+        generation=row.generation or 0,
     )
 
 
@@ -134,6 +143,8 @@ def worker_values(worker: Worker) -> Values:
         "started_at": worker.started_at,
         "ended_at": worker.ended_at,
         "outcome": _outcome_values(worker.outcome),
+        "joined": worker.joined,
+        "left_at": worker.left_at,
     }
 
 
@@ -145,6 +156,8 @@ def worker_from(row: Row[Any]) -> Worker:
         started_at=row.started_at,
         ended_at=row.ended_at,
         outcome=_outcome_from(row.outcome),
+        joined=row.joined or 0,
+        left_at=row.left_at,
     )
 
 

@@ -11,7 +11,7 @@ from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.states import FINISHED, JobState
 from schedulearn.store.base import Part, in_chunks
 from schedulearn.store.codec import attempt_from, event_values, job_from, job_values, worker_from
-from schedulearn.store.metrics import progress_from
+from schedulearn.store.metrics import first_to_speak, progress_from
 from schedulearn.store.tables import attempts, events, jobs, leases, metric_series, requests, workers
 from schedulearn.store.types import JobRow, JobSort, Placement, Progress, Request
 
@@ -128,9 +128,13 @@ def _rows(connection: sa.Connection, found: Sequence[sa.Row[Any]]) -> list[JobRo
 
 
 def _placements(connection: sa.Connection, ids: Sequence[JobId]) -> dict[JobId, tuple[Placement, ...]]:
+    """Where the workers of these jobs are. Who was told to leave holds its lease still, but does not count."""
+    table, own = leases.c, workers.c
+    same = (table.job == own.job) & (table.attempt == own.attempt) & (table.rank == own.rank)
     placements: dict[JobId, tuple[Placement, ...]] = {}
     for some in in_chunks(ids):
-        query = sa.select(leases.c.job, leases.c.rank, leases.c.node, leases.c.devices).where(leases.c.job.in_(some))
+        query = sa.select(leases.c.job, leases.c.rank, leases.c.node, leases.c.devices).join(workers, same)
+        query = query.where(leases.c.job.in_(some), workers.c.left_at.is_(None))
         for job, rank, node, devices in connection.execute(query.order_by(leases.c.job, leases.c.rank)):
             placed = Placement(rank, NodeName(node), tuple(DeviceId(d) for d in devices))
             placements[job] = (*placements.get(job, ()), placed)
@@ -141,8 +145,9 @@ def _progress(connection: sa.Connection, metrics: Mapping[JobId, str]) -> dict[J
     progress: dict[JobId, Progress] = {}
     for some in in_chunks(metrics):
         wanted = metric_series.c.job.in_(some) & metric_series.c.name.in_(sorted(set(metrics.values())))
-        # Of several workers that report, the one with the lowest rank speaks for the job: it is seen last.
-        for row in connection.execute(sa.select(metric_series).where(wanted).order_by(metric_series.c.rank.desc())):
+        # Of several workers that report, the one that speaks for the job is seen last.
+        query = sa.select(metric_series).where(wanted)
+        for row in connection.execute(query.order_by(*(part.desc() for part in first_to_speak()))):
             if row.name == metrics[row.job]:
                 progress[row.job] = progress_from(row)
     return progress

@@ -68,14 +68,15 @@ jobs = Table(
     Column("user", Words, nullable=False),
     Column("submitted_at", Time, nullable=False),
     Column("spec", Json, nullable=False),
-    Column("gpus", Integer, nullable=False),  # over all the workers it wants
     # Changed by the scheduler:
+    Column("gpus", Integer, nullable=False),  # over all the workers it wants
     Column("state", String(16), nullable=False),
     Column("reason", Words, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("deadline", Time),
     Column("time_limit", Time),
     Column("cpus_limit", Double),
+    Column("workers", Json),  # min, want and max since they were changed; NULL: as the spec says
     Column("attempt", Integer, nullable=False),
     Column("restarts", Integer, nullable=False),
     Column("preemptions", Integer, nullable=False),
@@ -115,6 +116,7 @@ attempts = Table(
     Column("stop", String(16)),
     Column("stop_asked_at", Time),
     Column("ended_at", Time),
+    Column("generation", Integer),  # NULL in rows that were written before it was there
 )
 
 workers = Table(
@@ -132,6 +134,8 @@ workers = Table(
     Column("report_seq", Big, nullable=False, server_default=text("-1")),
     Column("pattern_seq", Big, nullable=False, server_default=text("-1")),
     Column("pattern_offset", Big, nullable=False, server_default=text("0")),
+    Column("joined", Integer),  # NULL in rows that were written before it was there
+    Column("left_at", Time),
     ForeignKeyConstraint(["job", "attempt"], ["attempts.job", "attempts.number"], ondelete="CASCADE"),
 )
 

@@ -1,5 +1,6 @@
 """Jobs: submit, list, show, change, stop, forget."""
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -10,7 +11,7 @@ from schedulearn.api.convert import attempt_out, explanation_out, job_out, serie
 from schedulearn.api.deps import Gate, JobNumber, NameFilter, Person
 from schedulearn.api.fields import MAX_ID, Cores, Deadline, Duration, Priority, Strict, deadline_at
 from schedulearn.api.schemas import AttemptPage, DryRun, ExplanationOut, JobOut, JobPage, MetricsOut
-from schedulearn.api.spec import JobIn, spec_out
+from schedulearn.api.spec import JobIn, WorkersField, WorkersIn, spec_out
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.states import FINISHED, JobState
 
@@ -29,13 +30,15 @@ class JobChanges(Strict):
     deadline: Deadline | None = None
     time_limit: Duration | None = None
     cpus_limit: Cores | None = None
+    workers: WorkersField = WorkersIn()
 
-    def to_fields(self, now: float) -> dict[str, float | int | None]:
+    def to_fields(self, now: float) -> dict[str, Any]:
         values = {
             "priority": self.priority,
             "deadline": deadline_at(self.deadline, now),
             "time_limit": self.time_limit,
             "cpus_limit": self.cpus_limit,
+            "workers": asdict(self.workers.to_domain()),
         }
         return {name: value for name, value in values.items() if name in self.model_fields_set}
 
@@ -101,9 +104,11 @@ def show(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
 
 @router.patch("/jobs/{job}")
 def update(job: JobNumber, changes: JobChanges, caller: Person, gateway: Gate) -> JobOut:
-    """Change the priority, the deadline or the limits of a job that is not finished.
+    """Change the priority, the deadline, the limits or the number of workers of a job that is not finished.
 
-    `cpus_limit` holds at once, for each of its workers, and in later attempts."""
+    `cpus_limit` holds at once, for each of its workers, and in later attempts. A job with more or fewer workers than
+    the new range allows is resized at once; if that cannot be, nothing changes, and 409 says why.
+    """
     now = gateway.now()
     return job_out(gateway.update(caller, JobId(job), changes.to_fields(now)), caller, now)
 

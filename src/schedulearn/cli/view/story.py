@@ -194,9 +194,12 @@ def attempt_rows(attempts: Sequence[Json], now: datetime) -> Rows:
 
 
 def _ended(attempt: Json, worker: Json) -> Cell:
+    left, stop = worker.get("left_at"), attempt.get("stop")
     if not worker.get("ended_at"):
-        return Cell("stopping" if attempt.get("stop") else "still there", "green")
+        return Cell("leaving" if left else "stopping" if stop else "still there", "green")
     text = (worker.get("exit") or {}).get("text") or ""
-    stop = attempt.get("stop")
+    if left:
+        lost = left == worker["ended_at"]
+        return Cell(f"{'lost' if lost else 'left'}, the others went on: {text}", "yellow" if lost else "")
     words = f"stopped ({str(stop).replace('_', ' ')}): {text}" if stop else text
     return Cell(words, "" if (worker.get("exit") or {}).get("code") == 0 or stop else "red")

@@ -4,8 +4,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from schedulearn.domain.group import Group
 from schedulearn.domain.ports import Launch
 from schedulearn.domain.spec import Launcher
+from schedulearn.executors.common.control import group_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def present_limits(launch: Launch, machine_cores: float) -> dict[str, object]:
         "cpus": launch.cpu_limit,
         "threads": threads_for(launch.cpu_limit, machine_cores),
         "memory": launch.spec.resources.memory,
-        "world_size": launch.world_size,
+        **group_values(launch.group or Group(0, tuple(range(launch.world_size)))),
     }
 
 

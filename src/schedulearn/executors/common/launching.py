@@ -7,11 +7,13 @@ and end when they no longer belong to the group.
 import json
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.ports import Launch
 from schedulearn.domain.spec import Launcher
+from schedulearn.domain.usage import Limits
 
 Command = str | tuple[str, ...]  # a text is run by the shell, a list as it is
 
@@ -84,6 +86,15 @@ def workers_now_in(carries: bool, control: bytes) -> int:
         return max(1, int(json.loads(control)["world_size"]))
     except (ValueError, KeyError, TypeError):
         return 1
+
+
+def follow_group(before: bytes, after: bytes, set_limits: Callable[[Limits], None]) -> None:
+    """The limits of a worker that carries its group follow its size. Memory is not taken away: it is in use."""
+    content = json.loads(after)
+    if content.get("cpus") is not None:
+        set_limits(Limits(cpus=content["cpus"]))
+    if content.get("memory") is not None and workers_now_in(True, after) > workers_now_in(True, before):
+        set_limits(Limits(memory=content["memory"]))
 
 
 # --- torchrun

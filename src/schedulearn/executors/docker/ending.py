@@ -21,6 +21,7 @@ from schedulearn.executors.common.paths import WorkerPaths, write_file
 from schedulearn.executors.common.snapshot import Owner
 from schedulearn.executors.docker.calls import Refused, Unreachable
 from schedulearn.executors.docker.containers import Containers, State
+from schedulearn.executors.docker.control import led
 from schedulearn.executors.docker.options import PLACES
 from schedulearn.executors.docker.rules import CHECKPOINT, WORK
 
@@ -54,12 +55,12 @@ class Fetcher:
         self._containers, self._with_checkpoint = containers, with_checkpoint
 
     def fetch_all(self, worker: WorkerId, paths: WorkerPaths, container: str, owner: Owner) -> None:
-        """At the end. The workers of one attempt have a copy each; what the first one has is kept."""
+        """At the end. The workers of one attempt have a copy each; what the first of the group has is kept."""
         if is_stale(worker, paths.job):
             return
         with suppress(StaleAttempt):
             self._fetch_spool(paths, container, owner)
-            if worker.rank == 0:
+            if led(worker, paths):
                 self._replace(worker, paths, paths.job.run, container, WORK, owner)
                 if self._with_checkpoint:
                     self._replace(worker, paths, paths.job.checkpoint, container, CHECKPOINT, owner)
@@ -179,8 +180,13 @@ def carried_group(paths: WorkerPaths) -> bool:
 
 def owner_of(paths: WorkerPaths) -> Owner:
     """Who owns the files of a worker that was started before."""
+    return owner_here(ids_of(paths)) if "uid" in _read(paths.launch) else None
+
+
+def ids_of(paths: WorkerPaths) -> tuple[int, int]:
+    """Who it runs as, of a worker that was started before."""
     orders = _read(paths.launch)
-    return owner_here((orders["uid"], orders["gid"])) if "uid" in orders else None
+    return orders["uid"], orders["gid"]
 
 
 def _read(file: Path) -> dict[str, Any]:

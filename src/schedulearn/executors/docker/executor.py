@@ -11,6 +11,7 @@ from pathlib import Path
 
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.events import Event, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Ending, Outcome
@@ -20,12 +21,14 @@ from schedulearn.domain.usage import Limits, Usage
 from schedulearn.executors.common.endings import End, read_end, write_end
 from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder
 from schedulearn.executors.common.lanes import Lanes
+from schedulearn.executors.common.launching import follow_group
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked
 from schedulearn.executors.docker.beside import DockerBeside
-from schedulearn.executors.docker.calls import Calls, Unreachable
+from schedulearn.executors.docker.calls import Calls, Refused, Unreachable
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.containers import CREATED, PAUSED, Containers, State
-from schedulearn.executors.docker.ending import Ender, Patience, carried_group
+from schedulearn.executors.docker.control import led, regroup
+from schedulearn.executors.docker.ending import Ender, Patience, carried_group, ids_of
 from schedulearn.executors.docker.follower import Follower
 from schedulearn.executors.docker.grace import Grace
 from schedulearn.executors.docker.images import Images
@@ -113,6 +116,9 @@ class DockerExecutor:
     def resume(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
         self._submit(worker, self._containers.resume, self._containers.name(worker))
 
+    def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:  # noqa: ARG002
+        self._submit(worker, self._regroup, worker, group)
+
     def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:  # noqa: ARG002
         if worker in self._known:
             self._submit(worker, self._set_limits, worker, limits)
@@ -158,8 +164,10 @@ class DockerExecutor:
 
     def save(self, worker: WorkerId) -> None:
         """Fetch the checkpoint of a worker that runs, if it is time."""
-        if self._site.shared is None and worker.rank == 0 and worker in self._followers and self._live.due(worker):
-            self._lanes.submit(("checkpoint", worker), partial(self._live.fetch, worker, self._paths(worker)))
+        paths = self._paths(worker)
+        mine = self._site.shared is None and worker in self._followers and led(worker, paths)
+        if mine and self._live.due(worker):
+            self._lanes.submit(("checkpoint", worker), partial(self._live.fetch, worker, paths))
 
     # --- in the background, one at a time for each worker
 
@@ -317,6 +325,19 @@ class DockerExecutor:
         state = self._containers.find(name)
         if state and state.status == PAUSED:
             self._emit(WorkerPaused(self._clock.now(), worker))
+
+    def _regroup(self, worker: WorkerId, group: Group) -> None:
+        paths, name = self._paths(worker), self._containers.name(worker)
+        state = self._containers.find(name)
+        if not state or not state.alive or read_end(paths):
+            return
+        try:
+            before, after = regroup(self._containers, paths, name, ids_of(paths), group)
+        except Refused as refusal:  # it has just ended
+            log.info("worker %s is not told of its group: %s", worker, refusal)
+            return
+        if after and carried_group(paths):
+            follow_group(before, after, partial(self._set_limits, worker))
 
     def _set_limits(self, worker: WorkerId, limits: Limits) -> None:
         carries = carried_group(self._paths(worker))

@@ -1,6 +1,5 @@
 """Changing the limits of a container while it runs, and reading back that they hold."""
 
-from contextlib import suppress
 from typing import Any
 
 from schedulearn.domain.errors import ExecutorError
@@ -9,16 +8,14 @@ from schedulearn.domain.ids import WorkerId
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.units import format_size
 from schedulearn.domain.usage import Limits
-from schedulearn.executors.common.archive import Entry, pack, read_file
 from schedulearn.executors.common.launching import workers_now_in
 from schedulearn.executors.docker.calls import Refused, Unreachable
 from schedulearn.executors.docker.containers import Containers
+from schedulearn.executors.docker.control import read_control, read_small, write_control
 from schedulearn.executors.docker.options import PLACES
 from schedulearn.executors.docker.usage import ContainerUsage, limits_of
 from schedulearn.executors.kernel.change import Ack, change, control_text, fixed_threads, read_ack
 from schedulearn.executors.kernel.groups import PERIOD, in_force, quota_for, shares_for
-
-_LARGEST = 1 << 16  # bytes: whatever a job makes of these files
 
 
 def update_options(limits: Limits) -> dict[str, int]:
@@ -56,7 +53,7 @@ class Limiter:
             return None
         self._check_memory(worker, limits)
         container, owner = told["Id"], _owner(told["Config"]["User"])
-        held = workers_now_in(carries, self._read(container, PLACES.control))
+        held = workers_now_in(carries, read_control(self._containers, container))
         return change(
             limits,
             limits_of(told["HostConfig"]).shared_by(held),
@@ -99,17 +96,11 @@ class Limiter:
             return None
 
     def _hear(self, container: str) -> Ack | None:
-        return read_ack(self._read(container, PLACES.ack))
+        return read_ack(read_small(self._containers, container, PLACES.ack))
 
     def _tell(self, container: str, owner: tuple[int, int], limits: Limits) -> None:
-        text = control_text(self._read(container, PLACES.control), limits, self._cores)
-        self._containers.put(container, pack([Entry(PLACES.control[1:], content=text, mode=0o644)], owner))
-
-    def _read(self, container: str, path: str) -> bytes:
-        """b"" if the job has removed it, or made something else of it."""
-        with suppress(Refused):
-            return read_file(self._containers.get(container, path), _LARGEST)
-        return b""
+        text = control_text(read_control(self._containers, container), limits, self._cores)
+        write_control(self._containers, container, owner, text)
 
 
 def _owner(user: str) -> tuple[int, int]:

@@ -97,8 +97,8 @@ def confinement(rules: Rules, network: str) -> dict[str, Any]:
 
 
 def network_for(launch: Launch, rules: Rules, usual: str) -> str:
-    """Workers that must find each other share their machine's network: one may be on another server."""
-    return "host" if launch.spec.workers.max > 1 else rules.network or usual
+    """Workers that must find each other share their machine's network: one may be on another server, or join later."""
+    return "host" if launch.spec.workers.max > 1 or launch.spec.hot else rules.network or usual
 
 
 def command_of(launch: Launch) -> list[str]:

@@ -10,6 +10,7 @@ from schedulearn.domain.node import Node
 from schedulearn.domain.ports import Clock, Launch
 from schedulearn.domain.resources import CPUS
 from schedulearn.executors.common.archive import pack
+from schedulearn.executors.common.control import group_values
 from schedulearn.executors.common.folders import prepare_job_folders
 from schedulearn.executors.common.launching import carries_group
 from schedulearn.executors.common.paths import WorkerPaths, write_json
@@ -56,6 +57,8 @@ def begin(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Ev
     ids = identity(launch, site.rules)
     prepare_job_folders(launch.worker, paths.job, launch.snapshot, owner_here(ids))
     write_json(paths.launch, _orders(launch, ids), 0o600)
+    if launch.group:
+        write_json(paths.control, group_values(launch.group))
     image = _image(launch, paths, site, unwanted)
     _check_wanted(unwanted)
     container = _made(launch, paths, site, image)

@@ -12,16 +12,18 @@ from pathlib import Path
 
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.events import Event, LimitsSet, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.ports import Clock, EventSink, Launch
 from schedulearn.domain.resources import CPUS
 from schedulearn.domain.usage import Limits, Usage
+from schedulearn.executors.common.control import with_group
 from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder
 from schedulearn.executors.common.lanes import Lanes
-from schedulearn.executors.common.launching import most_in, workers_in
-from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, write_json
+from schedulearn.executors.common.launching import follow_group, most_in, workers_in
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, write_file, write_json
 from schedulearn.executors.kernel.change import fixed_threads
 from schedulearn.executors.process import cgroups as permitted
 from schedulearn.executors.process import leftovers
@@ -97,6 +99,9 @@ class ProcessExecutor:
 
     def resume(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
         self._submit(worker, self._resume, worker)
+
+    def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:  # noqa: ARG002
+        self._submit(worker, self._regroup, worker, group)
 
     def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:  # noqa: ARG002
         self._submit(worker, self._set_limits, worker, limits)
@@ -239,6 +244,16 @@ class ProcessExecutor:
         paths = self._paths(worker)
         claim = read_claim(paths.claim)
         return claim if claim and claim.pid and is_held(paths.claim) else None
+
+    def _regroup(self, worker: WorkerId, group: Group) -> None:
+        paths = self._paths(worker)
+        if not paths.launch.exists():
+            return  # it was never started
+        known = paths.control.read_bytes() if paths.control.exists() else b""
+        if text := with_group(known, group):
+            write_file(paths.control, text)
+            if leftovers.read_orders(paths).get("carries_group"):
+                follow_group(known, text, partial(self._set_limits, worker))
 
     def _set_limits(self, worker: WorkerId, limits: Limits) -> None:
         paths = self._paths(worker)

@@ -1,0 +1,32 @@
+"""The group in a worker's control file: who trains together. What else is in the file stays."""
+
+import json
+from typing import Any
+
+from schedulearn.domain.group import Group
+
+
+def group_values(group: Group) -> dict[str, object]:
+    """A group as the file has it."""
+    return {"world_size": len(group.members), "generation": group.generation, "members": list(group.members)}
+
+
+def with_group(known: bytes, group: Group) -> bytes | None:
+    """The content of the file with this group; None if it has this one, or a newer one."""
+    others = _content(known)
+    if others.get("generation", -1) >= group.generation and "members" in others:
+        return None
+    return json.dumps({**others, **group_values(group)}).encode()
+
+
+def leads(known: bytes, rank: int) -> bool:
+    """Whether the worker with this rank is the first of the group. Where nothing is said of one, that is worker 0."""
+    members = _content(known).get("members")
+    return rank == (members[0] if members else 0)
+
+
+def _content(known: bytes) -> dict[str, Any]:
+    try:
+        return dict(json.loads(known))
+    except (ValueError, TypeError):
+        return {}

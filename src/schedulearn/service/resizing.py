@@ -1,0 +1,41 @@
+"""May this job have so many workers? Asked when somebody wants it, so that what cannot be is refused at once."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from schedulearn.control.ledger import Ledger
+from schedulearn.control.resizing import spots_within
+from schedulearn.domain.job import Lease, Spot
+from schedulearn.domain.node import Node
+from schedulearn.domain.spec import Preemptible, Workers
+from schedulearn.domain.states import JobState
+from schedulearn.executors.common.folders import has_files
+from schedulearn.executors.common.paths import JobPaths
+from schedulearn.service.possible import check_possible
+from schedulearn.store import JobRow
+
+_WITH_WORKERS = (JobState.STARTING, JobState.RUNNING, JobState.PAUSED)
+
+
+def check_workers(row: JobRow, workers: Workers, nodes: Sequence[Node], leases: Sequence[Lease], data: Path) -> None:
+    """InvalidSpec or Conflict say why not. What is promised to others the scheduler alone knows: it looks again."""
+    check_possible(replace(row.job.spec, workers=workers), nodes)
+    if row.job.state not in _WITH_WORKERS:
+        return
+    ledger = Ledger()
+    for node in nodes:
+        ledger.set_node(node, [(lease.amounts, lease.devices) for lease in leases if lease.node == node.name])
+    job = replace(row.job)
+    job.spots = tuple(Spot(place.node, place.devices) for place in row.placement)
+    job.checkpointed = _may_have_checkpoint(row, nodes, data)
+    spots_within(ledger, job, workers)
+
+
+def _may_have_checkpoint(row: JobRow, nodes: Sequence[Node], data: Path) -> bool:
+    """Of a container's checkpoint the scheduler knows more."""
+    if row.job.spec.preemptible is not Preemptible.AUTO:
+        return False
+    here = {place.node for place in row.placement}
+    contained = any(node.executor != "process" for node in nodes if node.name in here)
+    return contained or has_files(JobPaths.of(data, row.job.id).checkpoint)
