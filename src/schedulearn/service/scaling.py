@@ -125,15 +125,10 @@ def _footing(job: Job, attempt: Attempt) -> _Footing:
     first = min((worker.started_at or 0.0 for worker in there), default=0.0)
     changed = max((max(_moments(worker)) for worker in there), default=0.0)
     settled = changed + _SETTLING if changed > first + _AT_ONCE else changed
-    taking_part = sum(worker.ended_at is None and _left_at(worker) is None for worker in there)
+    taking_part = sum(worker.ended_at is None and worker.left_at is None for worker in there)
     return _Footing(attempt.id.number, taking_part, max(settled, job.ran.since), job.cpus)
 
 
 def _moments(worker: Worker) -> list[float]:
     """When it came, and went."""
-    return [at for at in (worker.started_at, worker.ended_at, _left_at(worker)) if at is not None]
-
-
-def _left_at(worker: Worker) -> float | None:
-    left = worker.left_at
-    return left
+    return [at for at in (worker.started_at, worker.ended_at, worker.left_at) if at is not None]
