@@ -130,7 +130,7 @@ def _resized(spec: dict[str, object], program: str) -> tuple[float, float]:
         (work / "train.py").write_text(program)
         env = {"STEPS": str(steps), "KEPT": str(root / "kept.pt"), "OMP_NUM_THREADS": "1", "PATH": os.environ["PATH"]}
         whole = {"name": "resize", "workers": "1..2", "env": env, "resources": {"cpus": 0.5}, **spec}
-        number = client.submit(whole, workdir=work).id
+        number = client.submit(whole, workdir=work)["id"]
         _wait(steps, 1)
         grown = _pause_of(client, number, steps, 2)
         shrunk = _pause_of(client, number, steps, 1)
