@@ -445,6 +445,16 @@ def test_the_range_of_a_running_job_is_changed_without_a_restart(low: int, high:
     assert causes(w, "updated") == [f"workers {low}..{high} set by ann"]
 
 
+def test_one_that_may_not_be_stopped_shrinks_all_the_same_if_its_workers_can_leave() -> None:
+    w = World(node("a", cpus=1), node("b", cpus=2), policy="fifo")
+    w.submit(hot(1, (3, 3, 3), preemptible=Preemptible.NO))
+    w.started(1)
+    first = w.state.attempts[JobId(1)].workers[0]
+    update(w, 1, 1)
+    assert (w.job(1).state, w.crew(1)) == (JobState.RUNNING, [0])
+    assert [spot.node for spot in w.job(1).spots] == [first.node]
+
+
 def test_a_range_that_has_no_room_is_refused_with_what_would_fit() -> None:
     w = running(cpus=5)
     before = w.job(1).spec

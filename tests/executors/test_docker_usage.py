@@ -181,7 +181,8 @@ def test_limits_change_while_it_runs(containers: DockerBench) -> None:
     assert kernel.cpus == 0.125
     assert kernel.memory is not None
     assert 0 <= 200 * MB - kernel.memory < 65536
-    assert control(containers, launch) == {"cpus": 0.125, "threads": 1, "memory": 200 * MB, "world_size": 1}
+    group = {"world_size": 1, "generation": 0, "members": [0]}
+    assert control(containers, launch) == {"cpus": 0.125, "threads": 1, "memory": 200 * MB, **group}
     containers.until(lambda: (now := executor.usage(launch.worker, launch.node)) and now.limits == kernel)
     stop(containers, executor, launch)
 

@@ -198,7 +198,8 @@ def test_token_and_control(bench: Any) -> None:
     assert bench.run(launch).ok
     paths = bench.paths(launch)
     assert paths.token.read_text() == "sl_secret"
-    control = {"cpus": 1.5, "threads": 1, "memory": 10**9, "world_size": 2}
+    group = {"world_size": 2, "generation": 0, "members": [0, 1]}
+    control = {"cpus": 1.5, "threads": 1, "memory": 10**9, **group}
     assert json.loads(paths.control.read_text()) == control
     for secret in (paths.token, paths.launch, paths.spool):
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600

@@ -177,7 +177,8 @@ def test_limits_change_while_it_runs(bench: Any, real_cgroups: Cgroups) -> None:
     memory = int(group_file(bench, "memory.max", "memory.limit_in_bytes").read_text())
     assert 0 <= 200 * MB - memory < 65536, "kernels count pages"
     assert look(executor, launch).limits == event.limits
-    assert control(bench, launch) == {"cpus": 0.125, "threads": 1, "memory": memory, "world_size": 1}
+    group = {"world_size": 1, "generation": 0, "members": [0]}
+    assert control(bench, launch) == {"cpus": 0.125, "threads": 1, "memory": memory, **group}
     throttled(bench)
     stop(bench, executor, launch)
 

@@ -130,8 +130,10 @@ def _lose(state: State, job: Job, attempt: Attempt, worker: Worker, now: float) 
 
 def _finish(state: State, job: Job, attempt: Attempt, now: float) -> None:
     """One has done its work, so the others soon will. Nobody joins any more: it would wait for those who are gone."""
+    if job.stop is not None:
+        return
     state.holders[job.shape.pool].pop(job.id, None)
-    if job.state not in (JobState.RUNNING, JobState.PAUSED) or job.pinned or job.stop is not None:
+    if job.state not in (JobState.RUNNING, JobState.PAUSED) or job.pinned:
         return
     growth.give_up(state, job)
     late = [worker for worker in attempt.members if _is_late(job, attempt, worker, now)]

@@ -100,7 +100,8 @@ def spots_within(ledger: Ledger, job: Job, workers: Workers) -> tuple[Spot, ...]
         return job.spots
     _check_may_change(job, have)
     if size < have:
-        return tuple(keep_spots(job.spots, size))
+        # Of one whose workers come and go those with the lowest ranks stay: they have long been there.
+        return job.spots[:size] if job.spec.hot else tuple(keep_spots(job.spots, size))
     return (*job.spots, *_room_for(ledger, job, size - have))
 
 
