@@ -23,7 +23,7 @@ test: $(VENV)/.dev system-packages  ## every test
 
 test-horovod: $(VENV)/.dev  ## elastic Horovod; builds it once (about ten minutes), then keeps the wheel
 	scripts/build-horovod
-	$(PYTEST) -v tests/executors/test_horovod.py
+	$(PYTEST) -v tests/executors/test_horovod.py tests/e2e/test_horovod.py
 
 check: $(VENV)/.dev lint  ## format, lint, types, imports, and the quick tests
 	$(PYTEST) -m "not slow" -x -q

@@ -162,7 +162,10 @@ def _torchrun() -> float:
 def _agent(root: Path, port: int) -> Iterator[None]:
     words = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=5"]
     words += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-conf=last_call_timeout=1"]
+    words += ["--local-addr=127.0.0.1"]
     env = {"STEPS": str(root / "steps"), "KEPT": str(root / "kept.pt"), "OMP_NUM_THREADS": "1"}
+    # In torch 2.13 a newcomer waits for ever unless each round has a store of its own.
+    env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     quiet = subprocess.DEVNULL
     agent = subprocess.Popen(
         [*words, str(root / "train.py")], env={**environment(root), **env}, stdout=quiet, stderr=quiet

@@ -22,5 +22,5 @@ settings.load_profile("default")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests of one file stay in one process; all that need a daemon of Docker share one process and its daemons."""
     for item in items:
-        needs_docker = "daemons" in getattr(item, "fixturenames", ())
+        needs_docker = "daemons" in getattr(item, "fixturenames", ()) or item.get_closest_marker("docker")
         item.add_marker(pytest.mark.xdist_group("docker" if needs_docker else item.nodeid.partition("::")[0]))

@@ -12,7 +12,7 @@ from schedulearn.domain.commands import StartAttempt, StopWorker
 from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job, Spot
-from schedulearn.domain.spec import Preemptible
+from schedulearn.domain.spec import Launcher, Preemptible
 from schedulearn.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.domain.states import JobState
 from schedulearn.policies.registry import STAGES, StageInfo
@@ -208,3 +208,15 @@ def test_shrinking_for_others_needs_no_reason_of_its_own() -> None:
     w.started(1)
     w.submit(may_be_stopped(2, gpus=1, workers=(1, 1, 4)))
     assert w.job(1).state is JobState.STOPPING
+
+
+def test_workers_that_must_be_together_wait_for_a_node_with_room_for_all() -> None:
+    w = World(node("a", gpus=2), node("b", gpus=3), policy="round-robin")
+    w.submit(job(1, gpus=2))
+    w.submit(job(2, launcher=Launcher.HOROVOD, gpus=1, workers=3))
+    assert {spot.node for spot in w.job(2).spots} == {"b"}
+    w.submit(job(3, launcher=Launcher.HOROVOD, gpus=1, workers=2))
+    assert w.job(3).state is JobState.QUEUED
+    w.started(1)
+    w.exited(1)
+    assert {spot.node for spot in w.job(3).spots} == {"a"}

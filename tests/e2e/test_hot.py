@@ -148,6 +148,24 @@ def test_the_range_is_changed_while_it_runs(hot: Hot, client: Client) -> None:
     ended(client, other)
 
 
+@pytest.mark.parametrize("preset", ["elastic-fifo", "elastic-srjf", "elastic-tiresias", "ffdl", "afs-l"])
+def test_every_elastic_preset_resizes_running_jobs(hot: Hot, client: Client, preset: str) -> None:
+    client.set_policy(preset)
+    first = hot.submit(f"{preset}-first")
+    hot.has(first, [0, 1, 2, 3])
+    pids = hot.pids(first, 0)
+    second = hot.submit(f"{preset}-second")
+    wait_until(lambda: client.job(second)["workers"], PATIENCE, "the first job has made room")
+    assert client.job(first)["workers"] < 4
+    hot.open(f"{preset}-second")
+    assert ended(client, second)["state"] == "succeeded"
+    wait_until(lambda: client.job(first)["workers"] == 4, PATIENCE, "it has grown again")
+    assert hot.pids(first, 0) == pids
+    hot.open(f"{preset}-first")
+    done = ended(client, first)
+    assert (done["state"], done["attempt"]) == ("succeeded", 1)
+
+
 @pytest.mark.slow
 def test_the_service_is_killed_whenever_workers_come_or_go(hot: Hot, client: Client) -> None:
     job = hot.submit("long")

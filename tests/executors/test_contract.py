@@ -17,6 +17,8 @@ from schedulearn.domain.usage import Limits
 from support import deeds
 from support.bench import Workbench
 
+pytestmark = pytest.mark.docker
+
 # The name of a fixture that makes executors, and options for them.
 EXECUTORS: dict[str, tuple[str, dict[str, Any]]] = {
     "process": ("processes", {}),

@@ -22,6 +22,7 @@ from schedulearn.executors.kernel.groups import read_limits
 from schedulearn.executors.process.cgroups import Cgroups, made_groups
 from schedulearn.executors.process.leftovers import read_orders
 
+pytestmark = pytest.mark.docker
 HOROVOD = {"launcher": Launcher.HOROVOD, "workers": Workers(1, 2, 3)}
 AGENT = "-m torch.distributed.run"
 

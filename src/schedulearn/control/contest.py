@@ -411,16 +411,26 @@ def place_workers(
         if room := min(missing - len(new), held.room_for(job.shape) if held else 0):
             new += _take_on(node, room, job.shape, ledger, undo)
     if len(new) < missing:
-        names = policy.place.place(job.shape, missing - len(new), ledger, memory)
+        names = _places(job, kept, missing - len(new), policy, ledger, memory)
         if names is None:
             return None
         new += _take_on_all(names, job.shape, ledger, undo)
     return (*kept, *new)
 
 
+def _places(
+    job: Job, kept: Sequence[Spot], missing: int, policy: Policy, ledger: Ledger, memory: Memory
+) -> Sequence[NodeName] | None:
+    """Where the place stage puts so many more of its workers. One that stays on one node goes where all have room."""
+    if not job.shape.one_node:
+        return policy.place.place(job.shape, missing, ledger, memory)
+    node = None if kept else ledger.first_with_room(job.shape, missing)
+    return [node.name] * missing if node else None
+
+
 def place_elsewhere(job: Job, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory) -> tuple[Spot, ...] | None:
     """As many other spots as it has now; taken from the ledger."""
-    names = policy.place.place(job.shape, len(job.spots), ledger, memory)
+    names = _places(job, (), len(job.spots), policy, ledger, memory)
     return None if names is None else tuple(_take_on_all(names, job.shape, ledger, undo))
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from schedulearn.domain.node import Node
 from schedulearn.domain.resources import CPUS, GPUS, MEMORY, Resources
-from schedulearn.domain.spec import JobSpec, WorkerResources, Workers
+from schedulearn.domain.spec import JobSpec, Launcher, WorkerResources, Workers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,11 +21,13 @@ class Shape:
     plain: bool  # it asks for GPUs of any type and for nothing else
     container: bool  # it can only run in a container
     own_image: bool  # it names the image itself
+    one_node: bool  # its workers must all be on one node
 
     @classmethod
     def of(cls, spec: JobSpec) -> "Shape":
         container = bool(spec.image or spec.setup or spec.mounts)
-        return _shape(spec.resources, spec.workers, container, bool(spec.image))
+        one_node = spec.launcher is Launcher.HOROVOD
+        return _shape(spec.resources, spec.workers, container, bool(spec.image), one_node)
 
     def suits(self, node: Node) -> bool:
         """Whether the node can run such workers at all, however much of it is free."""
@@ -49,11 +51,13 @@ class Shape:
 
 
 @lru_cache(maxsize=65536)
-def _shape(resources: WorkerResources, workers: Workers, container: bool, own_image: bool) -> Shape:
+def _shape(
+    resources: WorkerResources, workers: Workers, container: bool, own_image: bool, one_node: bool
+) -> Shape:
     leased, gpus = resources.leased, resources.gpus
     pool = GPUS if gpus else CPUS
-    plain = gpus > 0 and resources.gpu_type is None and set(leased) == {GPUS} and not container
-    return Shape(leased, resources.gpu_type, workers, gpus, pool, leased[pool], plain, container, own_image)
+    plain = gpus > 0 and resources.gpu_type is None and set(leased) == {GPUS} and not container and not one_node
+    return Shape(leased, resources.gpu_type, workers, gpus, pool, leased[pool], plain, container, own_image, one_node)
 
 
 @lru_cache(maxsize=4096)

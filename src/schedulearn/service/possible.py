@@ -27,12 +27,14 @@ def check_possible(spec: JobSpec, nodes: Sequence[Node]) -> None:
     _check_gpu_type(shape, nodes)
     for name in (GPUS, CPUS, MEMORY):
         _check_one(name, shape, empty)
-    room = sum(ledger.room_for(shape) for ledger in empty)
+    rooms = [ledger.room_for(shape) for ledger in empty]
+    room = max(rooms) if shape.one_node else sum(rooms)
     if room == 0:
         wanted = ", ".join(_words(name, amount) for name, amount in shape.per_worker.items())
         raise ImpossibleRequest("resources", f"no single node has {wanted} together", "what one node has")
     if room < spec.workers.min:
-        problem = f"at least {spec.workers.min} workers are asked for; all nodes together have room for {room}"
+        have = "they must be on one node, and the largest has" if shape.one_node else "all nodes together have"
+        problem = f"at least {spec.workers.min} workers are asked for; {have} room for {room}"
         raise ImpossibleRequest("workers", problem, f"at most {room}")
 
 
