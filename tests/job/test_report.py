@@ -132,8 +132,10 @@ def test_a_killed_program_leaves_what_it_spooled_readable(
     assert [p["seq"] for p in points] == sorted({p["seq"] for p in points})
 
 
-def test_a_process_goes_on_after_one_that_was_killed_over_a_line(run: Run, service: Any, spool: Path) -> None:
-    spool.write_text('{"seq": 5, "at": 1.0, "step": 1, "values": {"loss": 1.0}}\n{"seq": 6, "at": 1.0, "st')
+@pytest.mark.parametrize("cut", ['{"at": 1.0, "st', '{"at": 1.0, "step": 1, "values": {"loss": 1.0}'])
+def test_a_process_goes_on_after_one_that_was_killed_over_a_line(run: Run, service: Any, spool: Path, cut: str) -> None:
+    whole = '{"at": 1.0, "step": 1, "values": {"loss": 1.0}, "seq": 5}\n'
+    spool.write_text(whole + cut)
     run("""
         from schedulearn import job
         job.report(step=2, loss=2)

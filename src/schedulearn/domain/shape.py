@@ -51,9 +51,7 @@ class Shape:
 
 
 @lru_cache(maxsize=65536)
-def _shape(
-    resources: WorkerResources, workers: Workers, container: bool, own_image: bool, one_node: bool
-) -> Shape:
+def _shape(resources: WorkerResources, workers: Workers, container: bool, own_image: bool, one_node: bool) -> Shape:
     leased, gpus = resources.leased, resources.gpus
     pool = GPUS if gpus else CPUS
     plain = gpus > 0 and resources.gpu_type is None and set(leased) == {GPUS} and not container and not one_node

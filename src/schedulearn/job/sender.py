@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from schedulearn.job.spool import Point, Spool, number
+from schedulearn.job.spool import Point, Spool, as_line, number
 
 BATCH = 500  # points in one request
 _TIMEOUT = 2.0  # seconds for the service to answer
@@ -82,24 +82,25 @@ class Sender:
     def _drain(self, spool: Spool, until: float) -> bool:
         while True:
             batch = spool.next_batch(BATCH)
-            if batch.points and (time.monotonic() > until or not self._post(batch.points)):
+            if batch.lines and (time.monotonic() > until or not self._post(batch.lines)):
                 return False
             spool.confirm(batch)
-            if not batch.points:
+            if not batch.lines:
                 return True
 
     def _send_stuck(self, until: float) -> bool:
         while batch := self._stuck[:BATCH]:
-            if time.monotonic() > until or not self._post(batch):
+            if time.monotonic() > until or not self._post([as_line(point) for point in batch]):
                 return False
             with self._changing:
                 self._stuck = [point for point in self._stuck if point["seq"] > batch[-1]["seq"]]
         return True
 
-    def _post(self, points: list[Point]) -> bool:
+    def _post(self, lines: list[bytes]) -> bool:
         """One request. True if the points are done with: taken, or such that the service will never take them."""
+        begin = f'{{"worker": {json.dumps(self._target.worker)}, "points": ['
         try:
-            status = self._exchange(json.dumps({"worker": self._target.worker, "points": points}).encode())
+            status = self._exchange(begin.encode() + b",".join(lines) + b"]}")
         except (OSError, ValueError, http.client.HTTPException):
             status = 0
         done = status in _UNACCEPTABLE or 200 <= status < 300

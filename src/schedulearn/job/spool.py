@@ -19,13 +19,20 @@ from typing import Any, NamedTuple
 
 Point = dict[str, Any]  # {"seq", "at", "step", "values"}; without "seq" until it is numbered
 DEFAULT_CAP = 16 * 1024**2  # bytes; above it every second waiting point is dropped
+_LONGEST_NUMBER = len('"seq": 9223372036854775807}\n')
 _LOCK_PATIENCE = 1.0  # seconds; whoever holds the lock needs it for a moment only
+
+_encode = json.JSONEncoder().encode
 
 
 class Batch(NamedTuple):
-    points: list[Point]
+    lines: list[bytes]  # a point each, as JSON: to read them only to write them again would cost more than all the rest
     end: int  # where it ends in the file
     edition: int  # of the file: another after it was thinned
+
+    @property
+    def points(self) -> list[Point]:
+        return [json.loads(line) for line in self.lines]
 
 
 class _State(NamedTuple):
@@ -48,7 +55,7 @@ class Spool:
             # Numbers are taken before they are used: a gap does no harm, a number used twice would.
             self._write_state(handle, state._replace(seq=numbered[-1]["seq"]))
             end = os.fstat(file.fileno()).st_size
-            data = b"".join(json.dumps(point).encode() + b"\n" for point in numbered)
+            data = b"".join(as_line(point) for point in numbered)
             if end and not self._ends_with_newline(end):
                 data = b"\n" + data  # whoever wrote the last line was killed over it
             try:
@@ -65,16 +72,16 @@ class Spool:
         with self._locked() as handle:
             state = self._read_state(handle)
             end = state.sent
-            points: list[Point] = []
+            lines: list[bytes] = []
             if not self._path.exists():
-                return Batch(points, end, state.edition)
+                return Batch(lines, end, state.edition)
             with open(self._path, "rb") as file:
                 file.seek(end)
-                while len(points) < most and (line := file.readline()):
+                while len(lines) < most and (line := file.readline()):
                     end += len(line)
-                    with suppress(ValueError):  # half a line
-                        points.append(json.loads(line))
-            return Batch(points, end, state.edition)
+                    if _is_whole(line):
+                        lines.append(line)
+            return Batch(lines, end, state.edition)
 
     def confirm(self, batch: Batch) -> None:
         """The service has these points. Once it has all, the file starts again."""
@@ -145,6 +152,16 @@ class Spool:
         temporary.write_bytes(b"".join(waiting[::-2][::-1]))
         self._write_state(handle, state._replace(sent=0, edition=state.edition + 1))
         temporary.replace(self._path)
+
+
+def as_line(point: Point) -> bytes:
+    """The number comes last: a line that was cut off has none."""
+    return _encode(point).encode() + b"\n"
+
+
+def _is_whole(line: bytes) -> bool:
+    """Whoever wrote it may have been killed over it."""
+    return line.endswith(b"}\n") and b'"seq": ' in line[-_LONGEST_NUMBER:]
 
 
 def number(points: list[Point], last: int) -> list[Point]:
