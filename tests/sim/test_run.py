@@ -118,7 +118,7 @@ def test_a_stage_that_searches_at_random_takes_the_seed() -> None:
         ({"policies": ["frtf"]}, "preset", "did you mean 'srtf'"),
         ({"policies": []}, "policies", "no policy"),
         ({"stages": {"place": "packk"}}, "stages.place", "did you mean 'pack'"),
-        ({"stages": {"share": "flowcon"}}, "stages.share", "no share stage 'flowcon'"),
+        ({"stages": {"share": "flowco"}}, "stages.share", "did you mean 'flowcon'"),
         ({"stages": {"migrate": "specon"}}, "stages.migrate", "unknown stage 'specon'"),
         ({"params": {"starvation_gard": 1}}, "params.starvation_gard", "did you mean 'starvation_guard'"),
         ({"params": {"starvation_guard": "soon"}}, "params.starvation_guard", "not a duration"),

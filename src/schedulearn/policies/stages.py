@@ -1,5 +1,6 @@
 """The stages of a policy, and what they are given. A stage reads no clock, file, socket or random source."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -9,6 +10,7 @@ from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.speedup import SpeedUp
+from schedulearn.policies.sharing import Share
 
 Memory = MutableMapping[str, Any]  # a policy's own notes between decisions: plain JSON, kept in the store
 Key = tuple[Any, ...]  # numbers, compared in turn; smaller goes first
@@ -32,6 +34,9 @@ class Facts(Protocol):
 
     def locality_penalty(self, job: Job) -> float:
         """The part of its speed that it loses while its workers are on several nodes, 0 to below 1."""
+
+    def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:
+        """The newest value of the job's metric, if it came after `since`; None: it was silent."""
 
 
 class KeyChanges(Enum):
@@ -130,6 +135,9 @@ class Contest(Protocol):
     def fixed(self) -> float:
         """Slots that are no part of it: of running jobs that may not lose what they have."""
 
+    def amounts(self, resource: str) -> tuple[float, float]:
+        """What the nodes that take jobs have of a resource in all, and what of it is free."""
+
     @property
     def waiting_count(self) -> int: ...
 
@@ -205,7 +213,8 @@ class Allocate(Protocol):
     """How many workers each?
 
     A stage may also have `at_ease(job, facts) -> int`: how many it gives a job that no other job is in the way of. If
-    there is room for everybody at that, it is not asked at all.
+    there is room for everybody at that, it is not asked at all. One with `counts_cores = True` gives out whole cores of
+    one machine: what it counts as a job's workers are the cores of its one container.
     """
 
     elastic: bool  # does it change the number of workers of a running job?
@@ -292,6 +301,7 @@ class Policy:
     order: Order
     allocate: Allocate
     place: Place
+    share: Share | None = None  # None: nobody is limited, and nobody looks
     migrate: Migrate | None = None  # None: nobody is moved
     stages: dict[str, str] = field(default_factory=dict)  # the names of the stages
     params: dict[str, Any] = field(default_factory=dict)  # the parameters in force
