@@ -74,7 +74,7 @@ def test_what_is_left_out_is_told(cli: Any, trace: Path) -> None:
         (["--policy", "frtf"], ["--policy", "did you mean 'srtf'"]),
         (["--order", "las2"], ["--order", "did you mean 'las'"]),
         (["--share", "flowco"], ["--share", "did you mean 'flowcon'"]),
-        (["--migrate", "specon"], ["--migrate", "allowed: none, consolidate"]),
+        (["--migrate", "nomad"], ["--migrate", "allowed: none, consolidate"]),
         (["--param", "promote"], ["--param", "KEY=VALUE"]),
         (["--param", "starvation_guard=x"], ["--param starvation_guard", "not a duration"]),
         (["--cluster", "0x4"], ["--cluster", "16x4"]),

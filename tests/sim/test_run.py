@@ -119,7 +119,7 @@ def test_a_stage_that_searches_at_random_takes_the_seed() -> None:
         ({"policies": []}, "policies", "no policy"),
         ({"stages": {"place": "packk"}}, "stages.place", "did you mean 'pack'"),
         ({"stages": {"share": "flowco"}}, "stages.share", "did you mean 'flowcon'"),
-        ({"stages": {"migrate": "specon"}}, "stages.migrate", "unknown stage 'specon'"),
+        ({"stages": {"migrate": "nomad"}}, "stages.migrate", "unknown stage 'nomad'"),
         ({"params": {"starvation_gard": 1}}, "params.starvation_gard", "did you mean 'starvation_guard'"),
         ({"params": {"starvation_guard": "soon"}}, "params.starvation_guard", "not a duration"),
         ({"cluster": "0x4"}, "cluster", "not a cluster"),

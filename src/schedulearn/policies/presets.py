@@ -65,6 +65,20 @@ PRESETS: dict[str, Preset] = {
         order="srtf-min",
         allocate="afs",
     ),
+    "k8s-default": Preset(
+        "First in, first out, each worker on the node with the least requested share, as Kubernetes does it.",
+        order="fifo",
+        place="k8s-default",
+    ),
+    "procon": Preset(
+        "First in, first out, each job where the least work is left to do (ProCon).", order="fifo", place="procon"
+    ),
+    "specon": Preset(
+        "As k8s-default, and jobs whose training has converged make room for those that still learn (SpeCon).",
+        order="fifo",
+        place="k8s-default",
+        migrate="specon",
+    ),
     "cores-strict": Preset(
         "Whole cores of one machine: a job runs when all the cores that it asked for are free.",
         order="fifo",

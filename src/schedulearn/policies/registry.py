@@ -18,6 +18,7 @@ from schedulearn.policies.allocate.ffdl import Ffdl
 from schedulearn.policies.allocate.rigid import Rigid
 from schedulearn.policies.allocate.strict import Strict
 from schedulearn.policies.migrate.consolidate import Consolidate
+from schedulearn.policies.migrate.specon import Specon
 from schedulearn.policies.order.edf import Edf
 from schedulearn.policies.order.fifo import Fifo
 from schedulearn.policies.order.gittins import Gittins
@@ -34,6 +35,7 @@ from schedulearn.policies.place.genetic import Genetic
 from schedulearn.policies.place.hungarian import Hungarian
 from schedulearn.policies.place.k8s_default import K8sDefault
 from schedulearn.policies.place.pack import Pack
+from schedulearn.policies.place.procon import Procon
 from schedulearn.policies.place.round_robin import RoundRobin
 from schedulearn.policies.share.fair import Fair
 from schedulearn.policies.share.flowcon import FULL, PROPORTIONAL, FlowCon
@@ -60,6 +62,14 @@ class StageInfo:
 
 def seconds(value: object, field_name: str) -> float:
     return parse_duration(value, field_name)
+
+
+def some_seconds(value: object, field_name: str) -> float:
+    """For what is done again and again."""
+    found = parse_duration(value, field_name)
+    if found <= 0:
+        raise InvalidSpec(field_name, f"{value!r} is not allowed", "more than 0 s")
+    return found
 
 
 def times_or_off(value: object, field_name: str) -> float | None:
@@ -210,6 +220,25 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             {"population": whole(2, 1_000), "generations": whole(0, 10_000), "seed": whole(0, 2**32 - 1)},
         ),
         "k8s-default": StageInfo(K8sDefault, "Each worker on the node with the least requested share, as Kubernetes."),
+        "procon": StageInfo(
+            Procon,
+            "The node whose jobs have the least left to do, times their number.",
+            {"procon_cpu_limit": part},
+        ),
+    },
+    "share": {
+        "fair": StageInfo(Fair, "Nobody is limited: the jobs of a machine share its cores as equals."),
+        "flowcon": StageInfo(
+            FlowCon,
+            "Jobs whose training hardly gains anything any more make way for those that still grow.",
+            {
+                "alpha": part,
+                "itval": time_span,
+                "beta": number(1.0, 1000.0),
+                "growing": one_of(FULL, PROPORTIONAL),
+                "itval_cap": time_span,
+            },
+        ),
     },
     "share": {
         "fair": StageInfo(Fair, "Nobody is limited: the jobs of a machine share its cores as equals."),
@@ -231,6 +260,11 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             Consolidate,
             "Jobs that are spread over nodes are brought together, where that saves more time than the moves cost.",
             {"consolidate_every": seconds, "locality_penalty": part},
+        ),
+        "specon": StageInfo(
+            Specon,
+            "Jobs whose training has converged make room for those that still learn; empty nodes are filled again.",
+            {"specon_alpha": part, "specon_interval": some_seconds, "specon_others": whole(0, 1_000_000)},
         ),
     },
 }

@@ -10,6 +10,7 @@ from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.speedup import SpeedUp
+from schedulearn.policies.notes import Note
 from schedulearn.policies.sharing import Share
 
 Memory = MutableMapping[str, Any]  # a policy's own notes between decisions: plain JSON, kept in the store
@@ -252,7 +253,11 @@ class Nodes(Protocol):
 
 
 class Place(Protocol):
-    """On which machines?"""
+    """On which machines?
+
+    A stage may also have `survey(board, memory)`: asked before each decision, it notes what it must know of the jobs
+    that are there already.
+    """
 
     def place(self, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
         """A node for each worker, or None if they do not fit."""
@@ -284,6 +289,8 @@ class Moves:
     to: Mapping[JobId, Sequence[NodeName]] = field(default_factory=dict)  # a node for each worker of the job
     wake_at: float | None = None  # when to be asked again although nothing happened
     why: str = ""  # for a person
+    notes: Sequence[Note] = ()  # recorded whether or not somebody moves
+    growth: Mapping[JobId, float] = field(default_factory=dict)  # by how much metrics changed, of those looked at now
 
 
 class Migrate(Protocol):

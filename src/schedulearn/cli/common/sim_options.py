@@ -44,7 +44,7 @@ def _options(
     share: Annotated[
         Text, typer.Option(metavar="NAME", help="How much CPU on one shared machine: fair, flowcon.")
     ] = None,
-    migrate: Annotated[Text, typer.Option(metavar="NAME", help="Who should move: none, consolidate.")] = None,
+    migrate: Annotated[Text, typer.Option(metavar="NAME", help="Who should move: none, consolidate, specon.")] = None,
     param: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A parameter. Repeatable.")] = None,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Policies know true durations; otherwise they estimate them.")
