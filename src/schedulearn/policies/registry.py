@@ -240,20 +240,6 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             },
         ),
     },
-    "share": {
-        "fair": StageInfo(Fair, "Nobody is limited: the jobs of a machine share its cores as equals."),
-        "flowcon": StageInfo(
-            FlowCon,
-            "Jobs whose training hardly gains anything any more make way for those that still grow.",
-            {
-                "alpha": part,
-                "itval": time_span,
-                "beta": number(1.0, 1000.0),
-                "growing": one_of(FULL, PROPORTIONAL),
-                "itval_cap": time_span,
-            },
-        ),
-    },
     "migrate": {
         "none": StageInfo(lambda: None, "Nobody is moved."),
         "consolidate": StageInfo(
