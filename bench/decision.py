@@ -1,5 +1,6 @@
 """One decision alone: 10,000 queued and 500 running jobs on 200 nodes of 8 GPUs, for each preset."""
 
+import math
 import random
 import time
 
@@ -60,6 +61,9 @@ class _GuessedFacts:
 
     def locality_penalty(self, job: Job) -> float:  # noqa: ARG002
         return 0.1
+
+    def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:  # noqa: ARG002
+        return None
 
 
 def _decisions(policy: Policy, state: State) -> list[float]:

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schedulearn.control.cycle import apply_all
 from schedulearn.domain import events as ev
 from schedulearn.domain.commands import StopWorker
 from schedulearn.domain.ids import JobId, NodeName
@@ -49,9 +50,10 @@ class Watch:
         self.count = 0
 
     def cycle(self, *events: ev.Event) -> None:
+        apply_all(self.w.state, events, self.w.now)
         before = {number: job.gives_way for number, job in self.w.state.jobs.items()}
         running = {number for number, job in self.w.state.jobs.items() if job.state is JobState.RUNNING}
-        self.w.cycle(*events)
+        self.w.cycle()
         moved = {command.worker.job for command in self.w.commands if isinstance(command, StopWorker)}
         by_policy = [n for n in moved if self._reason(n).endswith(")") and self._stop(n) is StopReason.MIGRATE]
         assert all(before[number] and number in running for number in by_policy), "one that must not move was moved"

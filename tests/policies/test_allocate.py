@@ -20,6 +20,7 @@ from schedulearn.domain.resources import CPUS, GPUS, Resources
 from schedulearn.domain.spec import JobSpec, WorkerResources, Workers
 from schedulearn.domain.speedup import SpeedUp
 from schedulearn.policies.presets import build_policy
+from support.builders import World, job, node
 
 LINEAR = SpeedUp(range(1, 65))
 FLAT = SpeedUp([1])  # more workers bring nothing
@@ -419,3 +420,39 @@ def test_sizes_are_possible(order: str, contest: tuple[int, list[J]], stage: str
         assert n == 0 or j.least <= n <= j.most
         if j.has and order == "fifo":
             assert n > 0, "nobody is interrupted"
+
+
+# --- whole cores
+
+
+@pytest.mark.parametrize(
+    ("preset", "cores", "jobs", "expected"),
+    [
+        ("cores-strict", 8, [J(4, 4), J(3, 3), J(2, 2)], [4, 3, 0]),
+        ("cores-strict", 6, [J(4, 4), J(3, 3), J(2, 2)], [4, 0, 2]),
+        ("cores-strict", 6, [J(4, 4, has=4), J(3, 3), J(2, 2)], [4, 0, 2]),
+        ("cores-attend", 8, [J(1, 4, want=4), J(1, 3, want=3), J(1, 2, want=2)], [4, 3, 0]),  # one core is not enough
+        ("cores-attend", 6, [J(1, 4, want=4), J(1, 3, want=3), J(1, 2, want=2)], [4, 2, 0]),
+        ("cores-attend", 1, [J(1, 2, want=2), J(1, 1)], [1, 0]),  # but for an empty machine
+        ("cores-attend", 6, [J(1, 4, want=4, has=2), J(1, 4, want=4, has=1), J(1, 2, want=2)], [4, 2, 0]),
+        ("cores-attend", 8, [J(1, 4, want=4, has=4), J(1, 8, want=2)], [4, 2]),  # no more than was asked for
+        ("cores-proportional", 8, [J(1, 4, want=4), J(1, 2, want=2), J(1, 2, want=2)], [4, 2, 2]),
+        ("cores-proportional", 9, [J(1, 8, want=4), J(1, 2, want=2)], [4, 2]),
+        ("cores-proportional", 4, [J(1, 4, want=4), J(1, 2, want=2), J(1, 2, want=2)], [2, 1, 1]),  # f = 2
+        ("cores-proportional", 3, [J(1, 4, want=4), J(1, 2, want=2), J(1, 2, want=2)], [1, 1, 1]),  # f = 8/3
+        ("cores-proportional", 2, [J(1, 4, want=4), J(1, 2, want=2), J(1, 2, want=2)], [1, 1, 0]),
+        ("cores-proportional", 6, [J(1, 4, want=4, has=2), J(1, 4, want=4)], [4, 2]),  # first who runs, then f = 2
+        ("cores-proportional", 4, [J(2, 2), J(2, 4, want=4), J(2, 2)], [2, 2, 0]),  # never below min: f = 2
+    ],
+)
+def test_whole_cores(preset: str, cores: int, jobs: list[J], expected: list[int]) -> None:
+    assert list(allocate(preset, cores, *jobs).values()) == expected
+
+
+@pytest.mark.parametrize("preset", ["cores-strict", "cores-attend", "cores-proportional"])
+@pytest.mark.parametrize(("params", "running"), [({}, [1, 2]), ({"memory_below": 1.0}, [1, 2, 3])])
+def test_memory_closes_the_door(preset: str, params: dict[str, float], running: list[int]) -> None:
+    world = World(node("a", cpus=8, memory=10e9), policy=preset, params=params)
+    world.submit(*(job(i, memory=int(4.5e9)) for i in (1, 2)))
+    world.submit(job(3, memory=int(0.5e9)))
+    assert world.running() == running, "0.9 of the memory is leased"

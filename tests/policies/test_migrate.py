@@ -47,6 +47,9 @@ class Known:
     def locality_penalty(self, job: Job) -> float:
         return self._penalty
 
+    def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:
+        return None
+
 
 def placed(nodes: Sequence[Node], where: Mapping[int, str], facts: Known, **more: Any) -> State:
     """Jobs with a GPU for each worker, placed as said: `{1: "ab"}` has its two workers on a and b."""

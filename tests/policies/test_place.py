@@ -1,5 +1,6 @@
 """Place stages and their solvers: against tables worked out by hand, and against trying everything."""
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -11,12 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedulearn.control.ledger import Ledger
+from schedulearn.control.migrate import Board
+from schedulearn.control.state import State
 from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.job import Spot
+from schedulearn.domain.ids import NodeName
+from schedulearn.domain.job import Accrual, Job, Spot
 from schedulearn.domain.node import Node
 from schedulearn.domain.resources import Resources
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.spec import JobSpec, WorkerResources, Workers
+from schedulearn.estimate.facts import AssumedFacts
 from schedulearn.policies.place import branch_and_bound, genetic, hungarian
 from schedulearn.policies.place.solve import (
     Assignment,
@@ -31,8 +36,9 @@ from schedulearn.policies.place.solve import (
 )
 from schedulearn.policies.presets import build_policy
 from schedulearn.policies.registry import STAGES, stage
+from schedulearn.policies.stages import Memory
 from schedulearn.sim.cluster import make_node
-from support.builders import node
+from support.builders import World, job, node
 
 ALL = sorted(STAGES["place"])
 ON_FEW_NODES = [name for name in ALL if name != "k8s-default"]
@@ -455,3 +461,75 @@ def test_parameters_may_come_as_text() -> None:
 def test_resources_are_counted_as_the_stages_see_them() -> None:
     entry = next(iter(Ledger([Node("a", capacity=Resources(cpus=8), reserved=Resources(cpus=2))])))  # type: ignore[arg-type]
     assert (entry.amounts("cpus"), entry.amounts("tpus")) == ((6.0, 6.0), (0.0, 0.0))
+
+
+# --- procon: by what is left to do where
+
+
+class Left(AssumedFacts):
+    """Job 1 has 100 s left, job 2 200 s, and so on; of job 9 nothing is known."""
+
+    def remaining(self, job: Job, now: float) -> float:
+        return math.inf if job.id == 9 else 100.0 * job.id
+
+
+def surveyed(where: dict[int, str], cpus: float = 8, nodes: str = "abc", **more: Any) -> tuple[State, Memory]:
+    """Jobs that may use so many cores each, on nodes with 16."""
+    state = State(build_policy().order, Left(), [node(name, cpus=16) for name in nodes])
+    for number, name in where.items():
+        one = job(number, cpus=cpus)
+        one.spots = (Spot(NodeName(name)),)
+        one.ran = Accrual(more.get("ran", 0.0))
+        state.jobs[one.id] = one
+        state.attempts[one.id] = None  # type: ignore[assignment] # only its key is asked for
+        state.ledger.take_all(shape_of(0, cpus=more.get("leased", 0.001)), one.spots)
+    memory: Memory = {}
+    stage("place", "procon").build({}).survey(Board(state, 50.0), memory)
+    return state, memory
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ({}, "a"),
+        ({1: "a"}, "b"),
+        ({1: "a", 2: "b", 3: "c"}, "a"),  # 100, 200, 300
+        ({1: "a", 2: "a", 5: "b", 7: "c"}, "b"),  # (100 + 200) × 2 = 600, 500, 700
+        ({1: "a", 2: "a", 7: "b", 8: "c"}, "a"),  # 600, 700, 800
+        ({1: "a", 2: "a", 3: "a", 8: "b"}, "c"),
+        ({1: "a", 2: "b", 9: "c"}, "c"),  # as long again as it has run: 40 s
+    ],
+)
+def test_procon_goes_where_the_least_is_left_to_do(where: dict[int, str], expected: str) -> None:
+    state, memory = surveyed(where, ran=40.0)
+    assert placed("procon", shape_of(0, cpus=1), 1, state.ledger, memory) == expected
+
+
+def test_procon_counts_that_jobs_slow_each_other_down() -> None:
+    """Three that may use all 16 cores take three times as long: (100 + 200 + 300) × 3 × 3."""
+    _, memory = surveyed({1: "a", 2: "a", 3: "a", 4: "b"}, cpus=16)
+    assert memory["procon.work"] == {"a": [1800.0, 3], "b": [400.0, 1], "c": [0.0, 0]}
+
+
+def test_procon_spreads_those_that_come_at_once() -> None:
+    state, memory = surveyed({})
+    words = [placed("procon", shape_of(0, cpus=1), 1, state.ledger, memory) for _ in range(4)]
+    assert sorted(words[:3]) == ["a", "b", "c"]  # type: ignore[type-var]
+
+
+def test_procon_leaves_out_nodes_above_the_limit_while_there_are_others() -> None:
+    state, memory = surveyed({1: "a", 8: "b"}, nodes="ab")
+    state.ledger.take_all(shape_of(0, cpus=13.0), [Spot(NodeName("a"))])
+    assert placed("procon", shape_of(0, cpus=1), 1, state.ledger, memory) == "b"
+    assert placed("procon", shape_of(0, cpus=1), 1, state.ledger, memory, procon_cpu_limit=0.9) == "a"
+    state.ledger.take_all(shape_of(0, cpus=13.0), [Spot(NodeName("b"))])
+    assert placed("procon", shape_of(0, cpus=1), 1, state.ledger, memory) == "a", "all are above it"
+
+
+def test_procon_in_the_control_loop() -> None:
+    """The jobs that run are looked at before each decision."""
+    w = World(node("a"), node("b"), policy="procon", facts=Left())
+    w.submit(job(3, cpus=1))
+    w.submit(job(1, cpus=1))
+    w.submit(job(2, cpus=1))
+    assert [w.where(number) for number in (3, 1, 2)] == [["a"], ["b"], ["b"]]

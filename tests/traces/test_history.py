@@ -49,6 +49,14 @@ def test_slots_are_the_gpus_of_all_workers(write, changes, gpus, workers):
     assert (job.gpus, job.workers) == (gpus, workers)
 
 
+def test_a_job_that_shares_a_machine(write):
+    record = SHORT | {"cpus": 0.5, "curve": [[0.1, 2.0], [1, 1]], "goal": "max"}
+    (job,) = load(write(lines(record)), strict=True).jobs
+    assert (job.gpus, job.cpus, job.workers) == (0, 0.5, None)
+    assert job.learning is not None
+    assert (job.learning.points(), job.learning.goal) == ([(0.1, 2.0), (1.0, 1.0)], "max")
+
+
 @pytest.mark.parametrize(
     ("record", "text"),
     [
@@ -67,6 +75,14 @@ def test_slots_are_the_gpus_of_all_workers(write, changes, gpus, workers):
         (FULL | {"run_seconds": 10**400}, "run_seconds must be finite"),
         (FULL | {"run_seconds": "60"}, "run_seconds is not a number: '60'"),
         (FULL | {"gpus": -1}, "gpus must be 1 to 100000"),
+        (FULL | {"cpus": 1}, "cpus is for jobs without GPUs and with one worker"),
+        (SHORT | {"cpus": 0}, "cpus must be above 0"),
+        (SHORT | {"cpus": "1"}, "cpus is not a number"),
+        (SHORT | {"curve": 3}, "curve is not a list of points"),
+        (SHORT | {"curve": [[0.5, 1], [0.5, 2]]}, "curve is not a list of points"),
+        (SHORT | {"curve": [[0.5, "nan"]]}, "curve is not a list of points"),
+        (SHORT | {"curve": []}, "curve is not a list of points"),
+        (SHORT | {"curve": [[0.5, 1]], "goal": "up"}, "goal must be min or max"),
         (FULL | {"gpus": 0.5}, "gpus must be a whole number"),
         (FULL | {"gpus": False}, "gpus is not a number"),
         (FULL | {"workers": 0}, "workers must be 1 to 100000"),

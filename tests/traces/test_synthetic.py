@@ -137,6 +137,15 @@ def test_learning_curves_change_nothing_else_and_fall(seed):
     assert len({curves.pop() for curves in alike.values()}) == len(alike)
 
 
+def test_jobs_that_share_machines_differ_in_nothing_else():
+    source = "synthetic:philly?jobs=80&gpus=8&load=2"
+    plain_jobs, shared = load(source).jobs, load(source + "&cpus=0.5").jobs
+    assert {(job.gpus, job.cpus) for job in shared} == {(0, 0.5)}
+    assert [(j.user, j.name, j.duration) for j in shared] == [(j.user, j.name, j.duration) for j in plain_jobs]
+    work = sum(job.duration * job.cpus for job in shared)
+    assert work / (8 * shared[-1].arrival) == pytest.approx(2, rel=0.2), "the load counts cores"
+
+
 def test_without_the_parameter_there_are_no_curves():
     assert all(job.learning is None for job in load("synthetic:philly?jobs=20").jobs)
 

@@ -37,6 +37,7 @@ VERBS: dict[str, dict[str, str]] = {
     "Study": {
         "simulate": "Replay a workload under a policy, in virtual time.",
         "compare": "Replay a workload under several policies and compare them.",
+        "experiment": "Run published experiments again.",
     },
     "Service": {
         "up": "Start the service.",

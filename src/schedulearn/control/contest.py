@@ -126,6 +126,9 @@ class PoolContest:
     def fixed(self) -> float:
         return max(0.0, self._ledger.slots(self._pool) - self.slots)
 
+    def amounts(self, resource: str) -> tuple[float, float]:
+        return self._ledger.amounts(resource)
+
     @property
     def waiting_count(self) -> int:
         return self._queue.count(self._pool)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from schedulearn.control.apply import apply
 from schedulearn.control.contest import Decision
 from schedulearn.control.decide import decide
-from schedulearn.control.migrate import migrate
+from schedulearn.control.migrate import Board, migrate
 from schedulearn.control.reconcile import nothing_to_decide, reconcile, start_ready
 from schedulearn.control.state import State
 from schedulearn.domain.events import Event, Tick
@@ -52,6 +52,9 @@ def _decide(state: State, policy: Policy, now: float) -> Decision | None:
         nothing_to_decide(state, now)
         state.watch_turns(now)
         return None
+    if survey := getattr(policy.place, "survey", None):
+        state.memory = dict(state.memory)
+        survey(Board(state, now), state.memory)
     decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory)
     reconcile(state, decision, now)
     state.watch_turns(now)

@@ -186,6 +186,11 @@ class Ledger:
     def free_slots(self, pool: str) -> float:
         return self._free.get(pool, 0.0)
 
+    def amounts(self, resource: str) -> tuple[float, float]:
+        """What the nodes that take jobs have of a resource in all, and what of it is free."""
+        each = [node.amounts(resource) for node in self._list if node.node.state is NodeState.UP]
+        return sum(whole for whole, _ in each), sum(free for _, free in each)
+
     def uncounted_slots(self, pool: str) -> float:
         """Free, but not for newcomers: on draining nodes, or kept for the sake of free GPUs."""
         present = [node for node in self._list if node.node.state is not NodeState.LOST and not node.closed]

@@ -12,6 +12,7 @@ from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job
 from schedulearn.domain.node import NodeState
 from schedulearn.domain.states import JobState, StopReason
+from schedulearn.policies.notes import Note
 from schedulearn.policies.stages import Migrate, Moves
 
 
@@ -47,6 +48,8 @@ def migrate(state: State, stage: Migrate, name: str, now: float) -> float | None
     if places is None:
         raise BadPlan(f"the migrate stage {name} wants to move jobs to where there is no room")
     state.memory = memory
+    for note in answer.notes:
+        state.record(now, note.kind, note.words, _known(state, note), node=note.node, data=dict(note.data))
     if wishes:
         moves.promise(state, [(job, spots) for (job, _), spots in zip(wishes, places, strict=True)], now)
         for job, names in wishes:
@@ -54,6 +57,10 @@ def migrate(state: State, stage: Migrate, name: str, now: float) -> float | None
             cause = f"moves to {', '.join(sorted(set(names)))} ({why})"
             stop_attempt(state, job, StopReason.MIGRATE, now, cause)
     return answer.wake_at
+
+
+def _known(state: State, note: Note) -> Job | None:
+    return state.jobs.get(note.job) if note.job is not None else None
 
 
 def _checked(state: State, board: Board, answer: Moves) -> list[Wish]:

@@ -36,6 +36,10 @@ class LearningCurve:
         """How many of its points lie behind: what was reported so far."""
         return bisect_right(self._parts, progress)
 
+    def between(self, before: float, after: float) -> list[float]:
+        """What was reported after the one point of its work and until the other."""
+        return self._values[self.passed(before) : self.passed(after)]
+
     def points(self, count: int | None = None) -> list[tuple[float, float]]:
         """The first so many of its points, or all."""
         return list(zip(self._parts[:count], self._values[:count], strict=True))

@@ -27,3 +27,6 @@ class AssumedFacts:
 
     def locality_penalty(self, job: Job) -> float:  # noqa: ARG002
         return ASSUMED_PENALTY
+
+    def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:  # noqa: ARG002
+        return None

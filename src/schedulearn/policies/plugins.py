@@ -25,6 +25,7 @@ _METHODS = {
     "order": "key",
     "allocate": "allocate",
     "place": "place",
+    "share": "share",
     "migrate": "migrate",
 }  # what each kind of stage must have
 _FILE_ALLOWED = "FILE.py:Class"
@@ -36,7 +37,7 @@ def is_file(name: str) -> bool:
 
 
 def kind_in_file(name: str) -> str:
-    """Whether the class orders, allocates, places or migrates."""
+    """Whether the class orders, allocates, places, shares or migrates."""
     found = _class(name)
     for kind, method in _METHODS.items():
         if callable(getattr(found, method, None)):

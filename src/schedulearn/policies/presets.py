@@ -16,6 +16,7 @@ class Preset:
     order: str
     allocate: str = "rigid"
     place: str = "pack"
+    share: str = "fair"
     migrate: str = "none"
 
 
@@ -64,6 +65,41 @@ PRESETS: dict[str, Preset] = {
         order="srtf-min",
         allocate="afs",
     ),
+    "k8s-default": Preset(
+        "First in, first out, each worker on the node with the least requested share, as Kubernetes does it.",
+        order="fifo",
+        place="k8s-default",
+    ),
+    "procon": Preset(
+        "First in, first out, each job where the least work is left to do (ProCon).", order="fifo", place="procon"
+    ),
+    "specon": Preset(
+        "As k8s-default, and jobs whose training has converged make room for those that still learn (SpeCon).",
+        order="fifo",
+        place="k8s-default",
+        migrate="specon",
+    ),
+    "cores-strict": Preset(
+        "Whole cores of one machine: a job runs when all the cores that it asked for are free.",
+        order="fifo",
+        allocate="cores-strict",
+    ),
+    "cores-attend": Preset(
+        "Whole cores of one machine: a job runs with what is free, if that is two cores, and grows later.",
+        order="fifo",
+        allocate="cores-attend",
+    ),
+    "cores-proportional": Preset(
+        "Whole cores of one machine: all who wait get the same part of what they asked for, and grow later.",
+        order="fifo",
+        allocate="cores-proportional",
+    ),
+    "flowcon": Preset(
+        "Jobs share machines, and CPU goes to those whose training still gains from it (FlowCon).",
+        order="fifo",
+        place="k8s-default",
+        share="flowcon",
+    ),
 }
 
 
@@ -97,7 +133,7 @@ def params_of(preset: str, stages: Mapping[str, str] | None = None, *, files: bo
 def _infos(preset: str, stages: Mapping[str, str], files: bool) -> dict[str, tuple[StageInfo, str]]:
     """What makes each stage, and its name."""
     base = _preset(preset)
-    chosen = {"order": base.order, "allocate": base.allocate, "place": base.place, "migrate": base.migrate}
+    chosen = {kind: getattr(base, kind) for kind in STAGES}
     for kind in stages:
         if kind not in chosen:
             raise InvalidSpec("stages", f"there is no stage {kind!r}", ", ".join(chosen))

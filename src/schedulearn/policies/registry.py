@@ -1,5 +1,6 @@
 """The literal map from a stage's name to what makes it, and its parameters."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -8,12 +9,16 @@ from typing import Any
 from schedulearn.domain.errors import InvalidSpec
 from schedulearn.domain.units import parse_duration
 from schedulearn.policies.allocate.afs import Afs
+from schedulearn.policies.allocate.cores_attend import CoresAttend
+from schedulearn.policies.allocate.cores_proportional import CoresProportional
+from schedulearn.policies.allocate.cores_strict import CoresStrict
 from schedulearn.policies.allocate.elastic import Elastic
 from schedulearn.policies.allocate.elastic_tiresias import ElasticTiresias
 from schedulearn.policies.allocate.ffdl import Ffdl
 from schedulearn.policies.allocate.rigid import Rigid
 from schedulearn.policies.allocate.strict import Strict
 from schedulearn.policies.migrate.consolidate import Consolidate
+from schedulearn.policies.migrate.specon import Specon
 from schedulearn.policies.order.edf import Edf
 from schedulearn.policies.order.fifo import Fifo
 from schedulearn.policies.order.gittins import Gittins
@@ -30,7 +35,10 @@ from schedulearn.policies.place.genetic import Genetic
 from schedulearn.policies.place.hungarian import Hungarian
 from schedulearn.policies.place.k8s_default import K8sDefault
 from schedulearn.policies.place.pack import Pack
+from schedulearn.policies.place.procon import Procon
 from schedulearn.policies.place.round_robin import RoundRobin
+from schedulearn.policies.share.fair import Fair
+from schedulearn.policies.share.flowcon import FULL, PROPORTIONAL, FlowCon
 
 Parse = Callable[[object, str], Any]  # (value, field) -> the value as the stage takes it
 
@@ -54,6 +62,14 @@ class StageInfo:
 
 def seconds(value: object, field_name: str) -> float:
     return parse_duration(value, field_name)
+
+
+def some_seconds(value: object, field_name: str) -> float:
+    """For what is done again and again."""
+    found = parse_duration(value, field_name)
+    if found <= 0:
+        raise InvalidSpec(field_name, f"{value!r} is not allowed", "more than 0 s")
+    return found
 
 
 def times_or_off(value: object, field_name: str) -> float | None:
@@ -114,7 +130,41 @@ def part(value: object, field_name: str) -> float:
     return found
 
 
+def number(least: float, most: float) -> Parse:
+    """Makes a parser of numbers in a range."""
+
+    def parse(value: object, field_name: str) -> float:
+        try:
+            found = float(str(value))
+        except ValueError:
+            found = math.nan
+        if not least <= found <= most:
+            raise InvalidSpec(field_name, f"{value!r} is not allowed", f"a number from {least:g} to {most:g}")
+        return found
+
+    return parse
+
+
+def time_span(value: object, field_name: str) -> float:
+    """Seconds, more than none: for what is done again and again."""
+    found = parse_duration(value, field_name)
+    if not 0 < found < math.inf:
+        raise InvalidSpec(field_name, f"{value!r} is not allowed", "more than 0 seconds, such as 20 or 1m")
+    return found
+
+
+def one_of(*words: str) -> Parse:
+    def parse(value: object, field_name: str) -> str:
+        if value not in words:
+            raise InvalidSpec(field_name, f"{value!r} is not allowed", ", ".join(words))
+        return str(value)
+
+    return parse
+
+
 _TIRESIAS: dict[str, Parse] = {"thresholds": numbers, "promote": times_or_off}
+
+_CORES: dict[str, Parse] = {"memory_below": number(0.0, 1.0)}
 
 STAGES: dict[str, dict[str, StageInfo]] = {
     "order": {
@@ -145,6 +195,13 @@ STAGES: dict[str, dict[str, StageInfo]] = {
         ),
         "ffdl": StageInfo(Ffdl, "The sum of all speed-ups is as large as it can be."),
         "afs": StageInfo(Afs, "Each worker goes to the job where it does most for the average completion time."),
+        "cores-strict": StageInfo(
+            CoresStrict, "Whole cores of one machine: all that a job asked for, or none.", _CORES
+        ),
+        "cores-attend": StageInfo(CoresAttend, "The same: what is free, as soon as that is two cores.", _CORES),
+        "cores-proportional": StageInfo(
+            CoresProportional, "The same: all who wait get the same part of what they asked for.", _CORES
+        ),
     },
     "place": {
         "count": StageInfo(Count, "Free slots are counted, nodes ignored."),
@@ -163,6 +220,25 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             {"population": whole(2, 1_000), "generations": whole(0, 10_000), "seed": whole(0, 2**32 - 1)},
         ),
         "k8s-default": StageInfo(K8sDefault, "Each worker on the node with the least requested share, as Kubernetes."),
+        "procon": StageInfo(
+            Procon,
+            "The node whose jobs have the least left to do, times their number.",
+            {"procon_cpu_limit": part},
+        ),
+    },
+    "share": {
+        "fair": StageInfo(Fair, "Nobody is limited: the jobs of a machine share its cores as equals."),
+        "flowcon": StageInfo(
+            FlowCon,
+            "Jobs whose training hardly gains anything any more make way for those that still grow.",
+            {
+                "alpha": part,
+                "itval": time_span,
+                "beta": number(1.0, 1000.0),
+                "growing": one_of(FULL, PROPORTIONAL),
+                "itval_cap": time_span,
+            },
+        ),
     },
     "migrate": {
         "none": StageInfo(lambda: None, "Nobody is moved."),
@@ -170,6 +246,11 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             Consolidate,
             "Jobs that are spread over nodes are brought together, where that saves more time than the moves cost.",
             {"consolidate_every": seconds, "locality_penalty": part},
+        ),
+        "specon": StageInfo(
+            Specon,
+            "Jobs whose training has converged make room for those that still learn; empty nodes are filled again.",
+            {"specon_alpha": part, "specon_interval": some_seconds, "specon_others": whole(0, 1_000_000)},
         ),
     },
 }

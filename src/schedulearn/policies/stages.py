@@ -1,5 +1,6 @@
 """The stages of a policy, and what they are given. A stage reads no clock, file, socket or random source."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -9,6 +10,8 @@ from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.speedup import SpeedUp
+from schedulearn.policies.notes import Note
+from schedulearn.policies.sharing import Share
 
 Memory = MutableMapping[str, Any]  # a policy's own notes between decisions: plain JSON, kept in the store
 Key = tuple[Any, ...]  # numbers, compared in turn; smaller goes first
@@ -32,6 +35,9 @@ class Facts(Protocol):
 
     def locality_penalty(self, job: Job) -> float:
         """The part of its speed that it loses while its workers are on several nodes, 0 to below 1."""
+
+    def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:
+        """The newest value of the job's metric, if it came after `since`; None: it was silent."""
 
 
 class KeyChanges(Enum):
@@ -130,6 +136,9 @@ class Contest(Protocol):
     def fixed(self) -> float:
         """Slots that are no part of it: of running jobs that may not lose what they have."""
 
+    def amounts(self, resource: str) -> tuple[float, float]:
+        """What the nodes that take jobs have of a resource in all, and what of it is free."""
+
     @property
     def waiting_count(self) -> int: ...
 
@@ -205,7 +214,8 @@ class Allocate(Protocol):
     """How many workers each?
 
     A stage may also have `at_ease(job, facts) -> int`: how many it gives a job that no other job is in the way of. If
-    there is room for everybody at that, it is not asked at all.
+    there is room for everybody at that, it is not asked at all. One with `counts_cores = True` gives out whole cores of
+    one machine: what it counts as a job's workers are the cores of its one container.
     """
 
     elastic: bool  # does it change the number of workers of a running job?
@@ -243,7 +253,11 @@ class Nodes(Protocol):
 
 
 class Place(Protocol):
-    """On which machines?"""
+    """On which machines?
+
+    A stage may also have `survey(board, memory)`: asked before each decision, it notes what it must know of the jobs
+    that are there already.
+    """
 
     def place(self, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
         """A node for each worker, or None if they do not fit."""
@@ -275,6 +289,8 @@ class Moves:
     to: Mapping[JobId, Sequence[NodeName]] = field(default_factory=dict)  # a node for each worker of the job
     wake_at: float | None = None  # when to be asked again although nothing happened
     why: str = ""  # for a person
+    notes: Sequence[Note] = ()  # recorded whether or not somebody moves
+    growth: Mapping[JobId, float] = field(default_factory=dict)  # by how much metrics changed, of those looked at now
 
 
 class Migrate(Protocol):
@@ -292,6 +308,7 @@ class Policy:
     order: Order
     allocate: Allocate
     place: Place
+    share: Share | None = None  # None: nobody is limited, and nobody looks
     migrate: Migrate | None = None  # None: nobody is moved
     stages: dict[str, str] = field(default_factory=dict)  # the names of the stages
     params: dict[str, Any] = field(default_factory=dict)  # the parameters in force

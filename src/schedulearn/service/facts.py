@@ -57,6 +57,12 @@ class LiveFacts:
     def locality_penalty(self, job: Job) -> float:  # noqa: ARG002 - nothing is measured for single jobs yet
         return ASSUMED_PENALTY
 
+    def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:
+        progress = self._progress(job, now)
+        if progress is None or progress.updated_at <= since or math.isnan(progress.value):
+            return None
+        return progress.value
+
     def _progress(self, job: Job, now: float) -> Progress | None:
         if not job.attempt:
             return None

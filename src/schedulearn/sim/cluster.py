@@ -8,15 +8,16 @@ from schedulearn.domain.ids import NodeName
 from schedulearn.domain.node import Node
 from schedulearn.domain.resources import Resources
 
-_ALLOWED = "NODESxGPUS such as 16x4, or a YAML file with a list of nodes"
+_ALLOWED = "NODESxGPUS such as 16x4, NODESxCORESc such as 2x8c, or a YAML file with a list of nodes"
 
 
 def parse_cluster(text: str) -> list[Node]:
-    """`16x4`: sixteen nodes with four GPUs each."""
-    match = re.fullmatch(r"\s*(\d{1,6})\s*[x×]\s*(\d{1,4})\s*", text)
+    """`16x4`: sixteen nodes with four GPUs each. `2x8c`: two nodes with eight cores each and no GPU."""
+    match = re.fullmatch(r"\s*(\d{1,6})\s*[x×]\s*(\d{1,4})(c?)\s*", text)
     if not match or int(match[1]) < 1 or int(match[2]) < 1:
         raise InvalidSpec("cluster", f"{text!r} is not a cluster", _ALLOWED)
-    return [make_node(i, int(match[2])) for i in range(int(match[1]))]
+    each = int(match[2])
+    return [make_node(i, 0, cpus=each) if match[3] else make_node(i, each) for i in range(int(match[1]))]
 
 
 def make_node(number: int, gpus: int, name: str = "", cpus: float = 0.0, memory: float = 0.0) -> Node:

@@ -14,15 +14,15 @@ from schedulearn.control.state import State
 from schedulearn.domain.commands import Command, PauseWorker, ResumeWorker, StartAttempt, StopWorker
 from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.events import AttemptExited, AttemptStarted, NodeLost, NodeSeen, Submitted, Tick, WorkerPaused
-from schedulearn.domain.ids import AttemptId, JobId, NodeName
-from schedulearn.domain.job import Job
+from schedulearn.domain.ids import AttemptId, JobId
+from schedulearn.domain.job import Attempt, Job
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.resources import GPUS
+from schedulearn.domain.resources import CPUS, GPUS
 from schedulearn.policies.stages import Facts, Policy
+from schedulearn.sim.machines import Machines, matter
 from schedulearn.sim.metrics import Recorder, Result
 from schedulearn.sim.model import JobModel, OracleFacts, SpecMaker, make_job
-from schedulearn.sim.sharing import Sharing
 from schedulearn.traces.types import TraceJob, Workload
 
 _DONE = Outcome(Ending.EXITED, exit_code=0)
@@ -79,7 +79,6 @@ class Simulation:
         options: SimOptions | None = None,
         make_facts: Callable[[dict[JobId, JobModel]], Facts] = OracleFacts,
         on_end: Callable[[JobModel], None] | None = None,  # told of each job that completes
-        sharing: Sharing | None = None,
     ) -> None:
         self.options = options or SimOptions()
         self.policy, self.workload, self.nodes = policy, workload, list(nodes)
@@ -87,11 +86,15 @@ class Simulation:
         self.facts, self._on_end = make_facts(self.models), on_end
         self.state = State(policy.order, self.facts, nodes, history=False)
         self.recorder = Recorder(workload, nodes, self.options.timeline)
-        self._sharing = sharing  # None: jobs on one node do not slow each other down
-        self._touched: set[NodeName] = set()  # nodes on which somebody has come or gone
-        self._specs = SpecMaker(elastic=policy.allocate.elastic)
+        counts_cores = bool(getattr(policy.allocate, "counts_cores", False))
+        self._machines: Machines | None = None  # None: jobs on one node do not slow each other down
+        if matter(workload, nodes):
+            name = policy.stages.get("share", "")
+            self._machines = Machines(nodes, policy.share, name, self.recorder, cores=counts_cores)
+        largest = max((node.usable[CPUS] for node in nodes), default=0.0)
+        self._specs = SpecMaker(elastic=policy.allocate.elastic, counts_cores=counts_cores, cores=largest)
         self._random = random.Random(self.options.seed)
-        self._slots = int(sum(node.capacity[GPUS] for node in nodes))
+        self._slots = {pool: sum(node.usable[pool] for node in nodes) for pool in (GPUS, CPUS)}
         self._agenda = _Agenda(sorted((job.arrival, serial) for serial, job in enumerate(workload.jobs)))
         if self.options.node_mtbf > 0 and workload.jobs:
             for index in range(len(self.nodes)):
@@ -127,9 +130,9 @@ class Simulation:
             raise BadPlan(
                 f"policy {self.policy.preset} does not settle at {now:g} s: jobs take each other's place for ever"
             )
-        if self._sharing and self._touched:
-            self._share(self._sharing, now)
-        self.recorder.note(now, len(self.state.queue), self.state.ledger.free_slots(GPUS))
+        if self._machines:
+            self._share(self._machines, now)
+        self.recorder.note(now, len(self.state.queue), self._free())
 
     # --- time
 
@@ -144,7 +147,9 @@ class Simulation:
             coming = agenda.ends[0][0]
         if coming == _NEVER and not state.queue:
             return _NEVER  # all is done; machines may go on failing without us
-        for time in (agenda.nodes[0][0] if agenda.nodes else None, state.next_timer(), state.wake_at, state.migrate_at):
+        shared = self._machines.next_wake() if self._machines else None
+        failure = agenda.nodes[0][0] if agenda.nodes else None
+        for time in (failure, state.next_timer(), state.wake_at, state.migrate_at, shared):
             if time is not None and time < coming:
                 coming = time
         return coming
@@ -164,7 +169,7 @@ class Simulation:
 
     def _submit(self, number: int, trace: TraceJob, now: float) -> None:
         job = make_job(number, trace, self._specs.spec(trace))
-        if job.shape.workers.min * job.shape.slots > self._slots:
+        if job.shape.workers.min * job.shape.slots > self._slots[job.shape.pool]:
             self.recorder.impossible(number)
             return
         self.models[job.id] = JobModel(job, trace, self.options.restart_cost, self.options.locality_penalty)
@@ -179,8 +184,7 @@ class Simulation:
 
     def _end(self, model: JobModel, now: float) -> None:
         job, attempt = model.job, self.state.attempts[model.job.id]
-        self._touched.update(worker.node for worker in attempt.workers)
-        self.recorder.stopped(job, attempt, now)
+        self.recorder.stopped(job, attempt, now, self._leave(attempt, now))
         self.recorder.ended(job, model, now)
         if self._on_end:
             self._on_end(model)
@@ -225,14 +229,14 @@ class Simulation:
         begins = now + model.restart_cost if job.attempt > 1 else now
         end = model.run(begins, self._rate(model))
         heapq.heappush(self._agenda.ends, (end, job.id, model.version))
-        self._touched.update(spot.node for spot in job.spots)
+        if self._machines:
+            self._machines.arrived(model, now)
         self.recorder.started(job, now)
 
     def _suspend(self, job: Job, now: float) -> None:
         attempt = self.state.attempts[job.id]
-        self._touched.update(worker.node for worker in attempt.workers)
         self.models[job.id].suspend(now)
-        self.recorder.stopped(job, attempt, now)
+        self.recorder.stopped(job, attempt, now, self._leave(attempt, now))
         for worker in attempt.running:
             apply(self.state, WorkerPaused(now, worker.id))
 
@@ -241,34 +245,43 @@ class Simulation:
         model = self.models[job.id]
         end = model.go_on(now, self._rate(model))
         heapq.heappush(self._agenda.ends, (end, job.id, model.version))
-        self._touched.update(spot.node for spot in job.spots)
+        if self._machines:
+            self._machines.arrived(model, now)
         self.recorder.started(job, now)
 
     def _rate(self, model: JobModel) -> float:
         job, want = model.job, model.trace.gpus
+        if not want:
+            return 1.0  # how fast it is is for the machine that it shares to say
         rate = 1.0 if job.workers == want else model.speedup(job.workers) / model.speedup(want)
         if model.locality_penalty and len({spot.node for spot in job.spots}) > 1:
             rate *= 1 - model.locality_penalty
         return rate
 
-    def _share(self, sharing: Sharing, now: float) -> None:
-        """New speeds for everybody on the nodes where somebody has come or gone."""
-        here: dict[NodeName, list[JobModel]] = {name: [] for name in self._touched}
-        for number in self.state.attempts:
-            for name in {spot.node for spot in self.state.jobs[number].spots} & self._touched:
-                here[name].append(self.models[number])
-        for name, models in here.items():
-            node = self.state.ledger.node(name)
-            for model, factor in zip(models, sharing.factors(node.node, models) if node else (), strict=True):
-                end = model.change_rate(now, self._rate(model) * factor)
-                heapq.heappush(self._agenda.ends, (end, model.job.id, model.version))
-        self._touched.clear()
+    # --- machines that are shared
+
+    def _share(self, machines: Machines, now: float) -> None:
+        """New speeds where somebody has come or gone, or a share stage wanted to look."""
+        for model, factor in machines.settle(now):
+            end = model.change_rate(now, self._rate(model) * factor)
+            heapq.heappush(self._agenda.ends, (end, model.job.id, model.version))
+
+    def _leave(self, attempt: Attempt, now: float) -> float:
+        """It runs no more; the core-seconds it has used."""
+        if not self._machines:
+            return 0.0
+        return self._machines.left(attempt.id.job, (worker.node for worker in attempt.workers), now)
+
+    def _free(self) -> float:
+        """What is free of what `Result.slots` counts."""
+        if self._slots[GPUS] or not self._machines:
+            return self.state.ledger.free_slots(GPUS)
+        return self._machines.cores - self._machines.busy
 
     def _stop(self, job: Job, now: float, outcome: Outcome) -> None:
         attempt = self.state.attempts[job.id]
-        self._touched.update(worker.node for worker in attempt.workers)
         self.models[job.id].stop(now, self.options.checkpoint_every)
-        self.recorder.stopped(job, attempt, now)
+        self.recorder.stopped(job, attempt, now, self._leave(attempt, now))
         apply(self.state, AttemptExited(now, attempt.id, outcome))
 
     # --- machines that fail

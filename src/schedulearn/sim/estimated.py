@@ -14,7 +14,7 @@ from schedulearn.estimate.error import accuracy
 from schedulearn.estimate.history import Finished, History
 from schedulearn.estimate.loss import Flattening
 from schedulearn.estimate.remaining import Estimate
-from schedulearn.sim.model import JobModel
+from schedulearn.sim.model import JobModel, newest
 
 
 class EstimatedFacts:
@@ -62,6 +62,9 @@ class EstimatedFacts:
 
     def locality_penalty(self, job: Job) -> float:
         return self._models[job.id].locality_penalty
+
+    def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:
+        return newest(self._models[job.id], now, since)
 
     def ended(self, model: JobModel) -> None:
         """A job has completed: learn from it, and see how far off the guess was."""

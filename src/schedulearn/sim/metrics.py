@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from schedulearn.domain.ids import JobId
+from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Attempt, Job
 from schedulearn.domain.node import Node
-from schedulearn.domain.resources import GPUS
+from schedulearn.domain.resources import CPUS, GPUS
+from schedulearn.policies.notes import Note
+from schedulearn.policies.sharing import Shares
 from schedulearn.policies.stages import Policy
 from schedulearn.sim.model import JobModel
 from schedulearn.traces.types import Workload
@@ -52,6 +54,32 @@ class Segment:
     end: float
 
 
+class ShareSample(NamedTuple):
+    """What a job uses of a machine from this moment on."""
+
+    at: float
+    serial: int
+    node: str
+    cores: float  # in use; 0: it has left
+    limit: float  # cores; inf: none
+
+
+class Written(NamedTuple):
+    """A note of a stage, with its time."""
+
+    at: float
+    note: Note
+
+
+class GrowthSample(NamedTuple):
+    """A job's growth efficiency, as a share stage measured it at this moment."""
+
+    at: float
+    serial: int
+    node: str
+    growth: float
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """One policy on one workload."""
@@ -63,13 +91,17 @@ class Result:
     jobs: Sequence[JobResult]  # completed ones, in the order of their end
     impossible: Sequence[int]  # serials of jobs larger than the cluster
     unfinished: int  # still waiting when nothing could happen any more
-    slots: int
+    slots: float  # GPUs, or cores where there are no GPUs
     busy: float  # slot-seconds in use
     first_arrival: float
     decisions: int
     node_failures: int
     samples: Sequence[tuple[float, int, float]]  # (time, queue length, slots in use)
     segments: Sequence[Segment]
+    limit_changes: int = 0  # by the share stage
+    notes: Sequence[Written] = ()  # of the stages; kept with a timeline
+    shares: Sequence[ShareSample] = ()  # likewise
+    growth: Sequence[GrowthSample] = ()  # likewise
     wall_seconds: float = 0.0
     estimates: dict[str, Any] = field(default_factory=dict)  # where durations came from, and how far off they were
 
@@ -92,11 +124,12 @@ class Result:
             "p99_jct": percentile(jcts, 99),
             "avg_wait": _mean([job.started - job.arrival for job in self.jobs]),
             "makespan": makespan,
-            "utilization": self.busy / (self.slots * makespan) if makespan > 0 else 0.0,
+            "utilization": self.busy / (self.slots * makespan) if makespan > 0 and self.slots else 0.0,
             "preemptions": sum(job.preemptions for job in self.jobs),
             "migrations": sum(job.migrations for job in self.jobs),
             "migration_seconds": sum(job.migration_seconds for job in self.jobs),
             "resizes": sum(job.resizes for job in self.jobs),
+            "limit_changes": self.limit_changes,
             "deadlines": len(with_deadline),
             "missed_deadlines": sum(job.missed for job in with_deadline),
             "lost_work": sum(job.lost_work for job in self.jobs),
@@ -125,7 +158,9 @@ class Recorder:
     def __init__(self, workload: Workload, nodes: Sequence[Node], timeline: bool) -> None:
         self.completed = 0
         self._submitted = len(workload.jobs)
-        self._slots = int(sum(node.capacity[GPUS] for node in nodes))
+        gpus = sum(node.capacity[GPUS] for node in nodes)
+        self._in_cores = not gpus  # what is busy is counted in cores then, as they are used
+        self._slots = gpus or sum(node.usable[CPUS] for node in nodes)
         self._first = min((job.arrival for job in workload.jobs), default=0.0)
         self._jobs: list[JobResult] = []
         self._impossible: list[int] = []
@@ -137,6 +172,10 @@ class Recorder:
         self._stride, self._noted = 1, 0
         self._timeline = timeline
         self._segments: list[Segment] = []
+        self._limit_changes = 0
+        self._notes: list[Written] = []
+        self._shares: list[ShareSample] = []
+        self._growth: list[GrowthSample] = []
 
     def decided(self) -> None:
         self._decisions += 1
@@ -150,9 +189,13 @@ class Recorder:
     def started(self, job: Job, now: float) -> None:
         self._since[job.id] = now
 
-    def stopped(self, job: Job, attempt: Attempt, now: float) -> None:
+    def stopped(self, job: Job, attempt: Attempt, now: float, core_seconds: float = 0.0) -> None:
+        """It has used so many seconds of cores since it was started."""
         since = self._since.pop(job.id, now)
-        self._busy += (now - since) * len(attempt.workers) * job.shape.slots
+        if self._in_cores:
+            self._busy += core_seconds
+        elif job.shape.gpus:
+            self._busy += (now - since) * len(attempt.workers) * job.shape.slots
         if self._timeline and now > since:
             for node, workers in Counter(worker.node for worker in attempt.workers).items():
                 self._segments.append(Segment(job.id, node, workers, since, now))
@@ -174,6 +217,23 @@ class Recorder:
                 migration_seconds=job.migration_seconds,
             )
         )
+
+    def shares(self, now: float, node: NodeName, job: JobId, cores: float, limit: float) -> None:
+        """The job uses so many cores of this machine from now on."""
+        if self._timeline:
+            self._shares.append(ShareSample(now, job, node, cores, limit))
+
+    def shared(self, now: float, node: NodeName, answer: Shares) -> None:
+        """The share stage has looked at this machine."""
+        self._limit_changes += len(answer.limits)
+        self.written(now, answer.notes)
+        if self._timeline:
+            self._growth += [GrowthSample(now, job, node, growth) for job, growth in answer.growth.items()]
+
+    def written(self, now: float, notes: Sequence[Note]) -> None:
+        """A stage has written this down."""
+        if self._timeline:
+            self._notes += [Written(now, note) for note in notes]
 
     def note(self, now: float, queued: int, free: float) -> None:
         """Sampled ever more thinly, so that a long run takes no more memory than a short one."""
@@ -201,4 +261,8 @@ class Recorder:
             node_failures=self._failures,
             samples=self._samples,
             segments=self._segments,
+            limit_changes=self._limit_changes,
+            notes=self._notes,
+            shares=self._shares,
+            growth=self._growth,
         )

@@ -1,6 +1,7 @@
 """A simulated job: how much work is left, and how fast it goes."""
 
 import math
+from bisect import bisect_right
 
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
@@ -9,13 +10,15 @@ from schedulearn.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.traces.types import TraceJob
 
 _GPU = WorkerResources(gpus=1, cpus_min=0.0, cpus_max=0.0)
+_CORE = WorkerResources(cpus_min=1.0, cpus_max=1.0)
+_TINY = 1e-3  # of a core: what a job on a shared machine leases, so that sharing alone is the question
 
 
 class JobModel:
     """Work is counted in seconds of running with the number of workers that the job wants."""
 
     __slots__ = (
-        *("_left", "_owed", "_rate", "_since"),
+        *("_left", "_log", "_owed", "_rate", "_since"),
         *("job", "locality_penalty", "lost", "restart_cost", "saved", "speedup", "trace", "version"),
     )
 
@@ -29,6 +32,8 @@ class JobModel:
         self.lost = 0.0  # work that had to be done again
         self._left, self._since, self._rate = trace.duration, 0.0, 0.0
         self._owed = 0.0  # seconds of a restart that it was suspended in
+        # How far it was, and how fast it went on, from when on; only of jobs that report something.
+        self._log: list[tuple[float, float, float]] | None = None if trace.learning is None else []
 
     def left(self, now: float) -> float:
         """Work left. While a restart is under way (`now` is before its end) nothing of it gets done."""
@@ -45,10 +50,27 @@ class JobModel:
         curve = self.trace.learning
         return None if curve is None else curve.value(self.progress(now))
 
+    def reported(self, since: float, now: float) -> list[float]:
+        """The values that it has reported after `since` and until now: one at each point of its curve."""
+        if not self._log or self.trace.learning is None:
+            return []
+        return self.trace.learning.between(self._progress_at(since), self.progress(now))
+
+    def _progress_at(self, time: float) -> float:
+        """How far it was at a time in the past; below every point of its curve before it ever ran."""
+        assert self._log
+        at = bisect_right(self._log, time, key=lambda entry: entry[0])
+        if at == 0:
+            return -1.0
+        since, left, rate = self._log[at - 1]
+        return 1.0 - (left - rate * (time - since)) / self.trace.duration if self.trace.duration > 0 else 1.0
+
     def run(self, now: float, rate: float) -> float:
         """It runs at this rate from `now` on; returns when it will end."""
         self._left, self._since, self._rate = self.left(now), now, rate
         self.version += 1
+        if self._log is not None:
+            self._log.append((now, self._left, rate))
         return now + self._left / rate if rate > 0 else math.inf
 
     def change_rate(self, now: float, rate: float) -> float:
@@ -74,22 +96,34 @@ class JobModel:
         self.saved = self._left = left
         self._since, self._rate = now, 0.0
         self.version += 1
+        if self._log is not None:
+            self._log.append((now, left, 0.0))
 
 
 class SpecMaker:
-    """Specs of trace jobs: made once for each size, shared by all jobs of that size."""
+    """Specs of trace jobs: made once for each size, shared by all jobs of that size.
 
-    def __init__(self, *, elastic: bool) -> None:
-        self._elastic = elastic
-        self._made: dict[tuple[int, tuple[int, int] | None], JobSpec] = {}
+    A job that asks for no GPU is one container. It leases next to nothing of its machine, and may use all of it; where
+    whole cores are given out (`counts_cores`), it asks for as many as it keeps busy, each counted as a worker.
+    """
+
+    def __init__(self, *, elastic: bool, counts_cores: bool = False, cores: float = 0.0) -> None:
+        """`cores`: of the largest machine."""
+        self._elastic, self._counts_cores, self._cores = elastic, counts_cores, cores
+        self._made: dict[tuple[int, tuple[int, int] | None, float], JobSpec] = {}
 
     def spec(self, trace: TraceJob) -> JobSpec:
-        key = (trace.gpus, trace.workers)
+        key = (trace.gpus, trace.workers, 0.0 if trace.gpus else trace.cpus)
         if key not in self._made:
-            self._made[key] = JobSpec(
-                "trace", (), workers=self._workers(trace), resources=_GPU, preemptible=Preemptible.YES
-            )
+            workers, resources = (self._workers(trace), _GPU) if trace.gpus else self._container(trace)
+            self._made[key] = JobSpec("trace", (), workers=workers, resources=resources, preemptible=Preemptible.YES)
         return self._made[key]
+
+    def _container(self, trace: TraceJob) -> tuple[Workers, WorkerResources]:
+        if not self._counts_cores:
+            return Workers(), WorkerResources(cpus_min=_TINY, cpus_max=max(_TINY, self._cores))
+        asked = max(1, math.ceil(min(trace.cpus, self._cores)))
+        return Workers(1 if self._elastic else asked, asked, asked), _CORE
 
     def _workers(self, trace: TraceJob) -> Workers:
         """Traces without ranges: rigid policies use what was asked for; elastic ones 1 to twice as many."""
@@ -127,3 +161,12 @@ class OracleFacts:
 
     def locality_penalty(self, job: Job) -> float:
         return self._models[job.id].locality_penalty
+
+    def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:
+        return newest(self._models[job.id], now, since)
+
+
+def newest(model: JobModel, now: float, since: float) -> float | None:
+    """The last value that the job has reported, if it did so after `since`."""
+    values = model.reported(since, now)
+    return values[-1] if values else None

@@ -36,7 +36,9 @@ svg{display:block;width:100%;height:auto;font:11px system-ui,sans-serif}
 .grid{stroke:var(--rule);stroke-width:1;fill:none}.tick,.axis{fill:var(--soft)}.name,.value{fill:var(--ink);font-size:12px}
 .line{fill:none;stroke-width:1.8;stroke-linejoin:round}.line:hover{stroke-width:3.5}.d1{stroke-dasharray:7 3}
 .d2{stroke-dasharray:2 3}.row{fill:var(--row)}.job{opacity:.85}.job:hover{opacity:1;stroke:var(--ink)}
-.off{display:none}
+.off{display:none}.mark{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:3 3;opacity:.55}
+.keys{font-size:12px;color:var(--soft);display:flex;flex-wrap:wrap;gap:2px 12px;margin-top:6px}
+.keys svg{display:inline-block;width:14px;height:8px;margin-right:4px}
 pre{background:var(--row);padding:10px 12px;border-radius:8px;white-space:pre-wrap;overflow-wrap:anywhere;
 font-size:13px}
 """ + "".join(f".line.s{k}{{stroke:var(--c{k})}}.bar.s{k},.job.s{k}{{fill:var(--c{k})}}\n" for k in range(8))

@@ -72,6 +72,13 @@ def value_axis(high: float) -> Axis:
     return Axis(0.0, top, [(k * step, f"{k * step:,.0f}") for k in range(round(top / step) + 1)])
 
 
+def fine_axis(high: float) -> Axis:
+    """For values that may well be below 1."""
+    step = nice_step(high / 5) if high > 0 else 1.0
+    count = max(1, math.ceil(high / step - 1e-9))
+    return Axis(0.0, step * count, [(k * step, f"{k * step:g}") for k in range(count + 1)])
+
+
 def share_axis() -> Axis:
     return Axis(0.0, 1.0, [(k / 4, f"{25 * k} %") for k in range(5)])
 
@@ -118,7 +125,10 @@ def _spread(sums: list[float], value: float, start: float, stop: float) -> None:
 # --- drawings
 
 
-def line_chart(lines: Sequence[Line], x: Axis, y: Axis, x_title: str, y_title: str) -> str:
+def line_chart(
+    lines: Sequence[Line], x: Axis, y: Axis, x_title: str, y_title: str, marks: Sequence[tuple[float, str]] = ()
+) -> str:
+    """`marks` are moments, with what happened then."""
     inner_width, inner_height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
     def at(point: Point) -> str:
@@ -130,7 +140,31 @@ def line_chart(lines: Sequence[Line], x: Axis, y: Axis, x_title: str, y_title: s
         f"<title>{escape(line.name)}</title></polyline>"
         for line in lines
     )
+    curves += "".join(
+        f'<path class="mark" d="M{LEFT + inner_width * x.place(at):.1f} {TOP}v{inner_height}">'
+        f"<title>{escape(words)}</title></path>"
+        for at, words in marks
+    )
     return _svg(HEIGHT, _grid(x, y, HEIGHT) + curves + _titles(x_title, y_title, HEIGHT), f"{y_title} by {x_title}")
+
+
+def area_chart(lines: Sequence[Line], x: Axis, y: Axis, x_title: str, y_title: str) -> str:
+    """Each on top of the one before. All have a value at the same points."""
+    inner_width, inner_height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    below = [0.0] * max((len(line.points) for line in lines), default=0)
+    areas = ""
+    for line in lines:
+        above = [low + value for low, (_, value) in zip(below, line.points, strict=True)]
+        outline = [(at, top) for (at, _), top in zip(line.points, above, strict=True)]
+        outline += [(at, low) for (at, _), low in zip(line.points[::-1], below[::-1], strict=True)]
+        corners = " ".join(
+            f"{LEFT + inner_width * x.place(at):.1f},{TOP + inner_height * (1 - y.place(value)):.1f}"
+            for at, value in outline
+        )
+        words = f"<title>{escape(line.name)}</title>"
+        areas += f'<polygon class="job {style(line.colour)}" points="{corners}">{words}</polygon>'
+        below = above
+    return _svg(HEIGHT, _grid(x, y, HEIGHT) + areas + _titles(x_title, y_title, HEIGHT), f"{y_title} by {x_title}")
 
 
 def bar_chart(values: Sequence[tuple[str, float, int]], title: str) -> str:

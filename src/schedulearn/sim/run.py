@@ -13,7 +13,7 @@ from typing import Any
 
 from schedulearn.domain.errors import InvalidSpec, SchedulearnError
 from schedulearn.domain.node import Node
-from schedulearn.domain.resources import GPUS
+from schedulearn.domain.resources import CPUS, GPUS
 from schedulearn.domain.units import parse_duration
 from schedulearn.policies import plugins
 from schedulearn.policies.presets import DEFAULT_PRESET, PRESETS, build_policy, params_of
@@ -30,9 +30,6 @@ from schedulearn.traces.types import Workload
 
 BadRequest = InvalidSpec  # for the verbs, which know nothing of the domain
 Progress = Callable[[int], None]  # told how many jobs have completed
-
-# Stages that a simulation does not have yet, with the one thing each does without them.
-_FIXED = {"share": "fair"}
 
 
 class PolicyFailed(SchedulearnError):
@@ -129,7 +126,8 @@ def prepare(request: Request) -> Study:
     nodes = _cluster(request.cluster)
     options = _options(request)
     choices = choose(request.policies, request.stages, request.params, request.seed)
-    workload = _workload(request, int(sum(node.capacity[GPUS] for node in nodes)))
+    workload = _workload(request, _slots(nodes))
+    _check_slots(workload, nodes)
     return Study(workload, nodes, choices, options, request.cluster, request.oracle)
 
 
@@ -143,8 +141,7 @@ def choose(
     wanted = [name for given in names for name in (PRESETS if given == "all" else [given])]
     if not wanted:
         raise InvalidSpec("policies", "no policy is named", ", ".join(PRESETS))
-    overrides = _own_stages(stages)
-    choices = [_choice(name, overrides, params, seed) for name in dict.fromkeys(wanted)]
+    choices = [_choice(name, stages, params, seed) for name in dict.fromkeys(wanted)]
     _check_params(params, choices)
     return choices
 
@@ -171,13 +168,6 @@ def _preset_of(name: str, overrides: Mapping[str, str]) -> tuple[str, dict[str, 
     return name, dict(overrides)  # building it says that it is unknown, and what there is
 
 
-def _own_stages(stages: Mapping[str, str]) -> dict[str, str]:
-    for kind, only in _FIXED.items():
-        if stages.get(kind, only) != only:
-            raise InvalidSpec(f"stages.{kind}", f"there is no {kind} stage {stages[kind]!r} in a simulation", only)
-    return {kind: name for kind, name in stages.items() if kind not in _FIXED}
-
-
 def _check_params(params: Mapping[str, Any], choices: Sequence[Choice]) -> None:
     """A parameter of another stage is passed over (and told); one that no stage at all has is a slip."""
     known = {param for stages in STAGES.values() for info in stages.values() for param in info.params}
@@ -191,12 +181,20 @@ def _check_params(params: Mapping[str, Any], choices: Sequence[Choice]) -> None:
 def _cluster(text: str) -> list[Node]:
     path = Path(text)
     if path.suffix in (".yaml", ".yml") or path.is_file():
-        nodes = nodes_from_list(_yaml(path))
-    else:
-        nodes = parse_cluster(text)
-    if not any(node.capacity[GPUS] for node in nodes):
-        raise InvalidSpec("cluster", "no node has a GPU, and every job of a trace asks for some")
-    return nodes
+        return nodes_from_list(_yaml(path))
+    return parse_cluster(text)
+
+
+def _slots(nodes: Sequence[Node]) -> int:
+    """GPUs, or cores where there are none."""
+    return int(sum(node.capacity[GPUS] for node in nodes) or sum(node.capacity[CPUS] for node in nodes))
+
+
+def _check_slots(workload: Workload, nodes: Sequence[Node]) -> None:
+    if all(job.gpus for job in workload.jobs) and not any(node.capacity[GPUS] for node in nodes):
+        raise InvalidSpec("cluster", "no node has a GPU, and every job of this workload asks for some")
+    if not all(job.gpus for job in workload.jobs) and not any(node.capacity[CPUS] for node in nodes):
+        raise InvalidSpec("cluster", "no node has cores, and jobs of this workload ask for no GPU", "such as 2x8c")
 
 
 def _yaml(path: Path) -> object:

@@ -7,13 +7,18 @@
 - `run_seconds`: time of running with `want` workers, 0 or more.
 - `gpus`: for each worker, as in a job spec; 0 or absent: it runs on cores alone, and takes one slot a worker.
 - `workers`: as above, where `want` defaults to `min` and `max` to `want`; or one number; absent: 1.
+- `cpus`: cores that a job without GPUs keeps busy when it is alone: it is one container then, and shares its machine
+  with others. `run_seconds` is its time alone.
+- `curve`: what it reported, `[[part of the work done, value], …]`, the parts rising; `goal`: `min` (usual) or `max`.
 - Other keys are ignored.
 """
 
 import json
+from math import isfinite
 from typing import Any
 
-from schedulearn.traces.fields import BadRow, count, duration, number, shown, timestamp
+from schedulearn.domain.learning import LearningCurve
+from schedulearn.traces.fields import BadRow, count, duration, number, positive, shown, timestamp
 from schedulearn.traces.table import Rows, Source
 from schedulearn.traces.types import Problem, TraceJob
 
@@ -49,17 +54,43 @@ def _record(text: str) -> dict[str, Any]:
 
 def _job(record: dict[str, Any]) -> TraceJob:
     least, want, most = _workers(record.get("workers"))
-    slots = _slots(record.get("gpus"))
+    slots, cpus = _slots(record.get("gpus")), _cpus(record)
     return TraceJob(
         label=_label(record.get("id")),
         arrival=_moment("submitted_at", record.get("submitted_at")),
         duration=duration("run_seconds", _plain("run_seconds", record.get("run_seconds"))),
-        gpus=slots * want,
+        gpus=0 if cpus else slots * want,
         user=_word("user", record.get("user")),
         name=_word("name", record.get("name")),
         deadline=None if record.get("deadline") is None else _moment("deadline", record["deadline"]),
-        workers=(slots * least, slots * most),
+        workers=None if cpus else (slots * least, slots * most),
+        cpus=cpus,
+        learning=_curve(record),
     )
+
+
+def _cpus(record: dict[str, Any]) -> float:
+    """0: it takes GPUs, or slots."""
+    if record.get("cpus") is None:
+        return 0.0
+    if record.get("gpus") or record.get("workers") not in (None, 1):
+        raise BadRow("cpus is for jobs without GPUs and with one worker")
+    return positive("cpus", _plain("cpus", record["cpus"]))
+
+
+def _curve(record: dict[str, Any]) -> LearningCurve | None:
+    points, goal = record.get("curve"), record.get("goal", "min")
+    if points is None:
+        return None
+    if goal not in ("min", "max"):
+        raise BadRow(f"goal must be min or max, not {shown(goal)}")
+    try:
+        pairs = [(float(part), float(value)) for part, value in points]
+        if not all(isfinite(number) for pair in pairs for number in pair):
+            raise ValueError("a point is not finite")
+        return LearningCurve(pairs, goal)
+    except (TypeError, ValueError) as error:
+        raise BadRow(f"curve is not a list of points [part, value] with rising parts: {shown(str(error))}") from None
 
 
 def _workers(given: object) -> tuple[int, int, int]:

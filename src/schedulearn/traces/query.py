@@ -21,6 +21,7 @@ class Options:
     deadlines: float = 0.0  # the share of jobs that have one
     elastic: bool = False  # whether jobs have a range of workers and a speed-up curve
     curves: bool = False  # whether jobs have a learning curve
+    cpus: float = 0.0  # cores that each job keeps busy when alone, instead of GPUs; 0: they ask for GPUs
 
 
 def parse(query: str, *, gpus: int | None = None, jobs: int | None = None) -> Options:
@@ -66,6 +67,13 @@ def _share(name: str, text: str) -> float:
     return value
 
 
+def _cores(name: str, text: str) -> float:
+    value = _float(text)
+    if not 0 <= value <= MOST_GPUS:
+        raise InvalidSpec(name, f"{shown(text)} is not allowed", "cores that each job keeps busy, or 0")
+    return value
+
+
 def _flag(name: str, text: str) -> bool:
     if text not in ("true", "false"):
         raise InvalidSpec(name, f"{shown(text)} is not allowed", "true, false")
@@ -89,4 +97,5 @@ PARAMETERS: Mapping[str, Callable[[str, str], Any]] = {
     "deadlines": _share,
     "elastic": _flag,
     "curves": _flag,
+    "cpus": _cores,
 }

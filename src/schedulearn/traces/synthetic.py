@@ -6,6 +6,7 @@
 - A few users submit most jobs. Jobs of one user and name last about equally long, so that history can estimate them.
 - Learning curves fall as losses do. A user's jobs of one name learn alike; some are trained for longer than they need,
   others end before their loss is flat.
+- With `cpus=2` jobs ask for no GPU: each keeps two cores busy when alone, and shares its machine. `gpus` are cores.
 - Arrivals follow a daily rhythm over the time in which all the work makes up `load` of the `gpus`.
 - The same source gives the same jobs everywhere: only `Random.random` is used, which Python promises not to change,
   and times are rounded, so that the last bit of a machine's logarithm does not show.
@@ -99,7 +100,7 @@ class Draft:
 
 def _jobs(mix: Mix, options: Options, rng: Random) -> list[TraceJob]:
     drafts = _drafts(mix, options, rng)
-    work = sum(draft.duration * draft.gpus for draft in drafts)
+    work = sum(draft.duration * (options.cpus or draft.gpus) for draft in drafts)
     arrivals = _arrivals(len(drafts), work / (options.load * options.gpus), rng)
     jobs = [_job(serial, draft, arrivals[serial], options, rng) for serial, draft in enumerate(drafts)]
     return _with_curves(jobs, Random(options.seed)) if options.curves else jobs
@@ -142,18 +143,20 @@ def _job(serial: int, draft: Draft, arrival: float, options: Options, rng: Rando
     # Everything is drawn for every job, so that one option does not change what another one gives.
     has_deadline, slack = rng.random() < options.deadlines, rng.random()
     shrink, grow = int(rng.random() * 3), int(rng.random() * 3)
-    workers = (max(1, draft.gpus >> shrink), min(options.gpus, draft.gpus << grow)) if options.elastic else None
+    elastic = options.elastic and not options.cpus
+    workers = (max(1, draft.gpus >> shrink), min(options.gpus, draft.gpus << grow)) if elastic else None
     patience = draft.duration * (TIGHTEST + (LOOSEST - TIGHTEST) * slack)
     return TraceJob(
         label=f"job-{serial}",
         arrival=arrival,
         duration=draft.duration,
-        gpus=draft.gpus,
+        gpus=0 if options.cpus else draft.gpus,
         user=draft.user,
         name=f"{draft.model}-{draft.kind}",
         deadline=arrival + ceil(patience) if has_deadline else None,
         workers=workers,
         speedup=assumed_speedup(workers[1], MODELS[draft.model]) if workers else None,
+        cpus=options.cpus,
     )
 
 

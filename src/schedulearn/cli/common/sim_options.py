@@ -35,14 +35,16 @@ def _options(
     profiles: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Measured profiles of a pollux workload; usual: beside it.")
     ] = None,
-    cluster: Annotated[Text, typer.Option(metavar="16x4|FILE.yaml", help="Nodes × GPUs, or a list of nodes.")] = None,
+    cluster: Annotated[
+        Text, typer.Option(metavar="16x4|2x8c|FILE.yaml", help="Nodes × GPUs, nodes × cores, or a list of nodes.")
+    ] = None,
     order: Annotated[Text, typer.Option(metavar="NAME", help="Who goes first, instead of the policy's.")] = None,
     allocate: Annotated[Text, typer.Option(metavar="NAME", help="How many workers each, likewise.")] = None,
     place: Annotated[Text, typer.Option(metavar="NAME", help="On which machines, likewise.")] = None,
     share: Annotated[
-        Text, typer.Option(metavar="NAME", help="CPU on one shared machine; fair is all there is.")
+        Text, typer.Option(metavar="NAME", help="How much CPU on one shared machine: fair, flowcon.")
     ] = None,
-    migrate: Annotated[Text, typer.Option(metavar="NAME", help="Who should move: none, consolidate.")] = None,
+    migrate: Annotated[Text, typer.Option(metavar="NAME", help="Who should move: none, consolidate, specon.")] = None,
     param: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A parameter. Repeatable.")] = None,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Policies know true durations; otherwise they estimate them.")
@@ -80,7 +82,11 @@ def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
     if bool(given["trace"]) == given["history"]:
         raise Failure("say which workload", field="--trace", allowed="either --trace FILE or --history")
     if not given["cluster"]:
-        raise Failure("say on which cluster", field="--cluster", allowed="NODESxGPUS such as 16x4, or a YAML file")
+        raise Failure(
+            "say on which cluster",
+            field="--cluster",
+            allowed="NODESxGPUS such as 16x4, NODESxCORESc such as 2x8c, or a YAML file",
+        )
     from schedulearn.sim.export import make_folder
     from schedulearn.sim.run import BadRequest, Request, prepare
 

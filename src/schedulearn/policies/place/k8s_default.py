@@ -7,16 +7,21 @@ from schedulearn.domain.resources import CPUS, GPUS, MEMORY
 from schedulearn.domain.shape import Shape
 from schedulearn.policies.stages import FreeNode, Memory, Nodes
 
+_CURSOR = "k8s_default.last"
+
 
 class K8sDefault:
     """Each worker by itself goes to the node with the least requested share of CPU and memory.
 
     A node's score is the mean free share (least allocated) plus how even the shares are (balanced allocation), with
-    the worker on it. Ties go to the first node.
+    the worker on it. Kubernetes breaks ties by lot; here they go round, from job to job, so that equal inputs give
+    equal decisions.
     """
 
     def place(self, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
-        open_nodes = [(node, room) for node in nodes if (room := node.room_for(shape)) > 0]
+        last = memory.get(_CURSOR, "")
+        turn = sorted(nodes, key=lambda node: node.name <= last)
+        open_nodes = [(node, room) for node in turn if (room := node.room_for(shape)) > 0]
         heap = [(-score(node, shape, 1), i, 1) for i, (node, _) in enumerate(open_nodes)]
         heapify(heap)
         placed: list[NodeName] = []
@@ -26,7 +31,10 @@ class K8sDefault:
             placed.append(node.name)
             if taken < room:
                 heappush(heap, (-score(node, shape, taken + 1), i, taken + 1))
-        return placed if len(placed) == workers else None
+        if len(placed) < workers:
+            return None
+        memory[_CURSOR] = placed[-1]
+        return placed
 
 
 def score(node: FreeNode, shape: Shape, workers: int) -> float:

@@ -1,0 +1,1 @@
+"""The published experiments as data, a runner, and reports."""

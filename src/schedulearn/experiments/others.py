@@ -1,0 +1,113 @@
+"""Schedulearn's own experiments, those with elastic containers, and saving and resuming."""
+
+from collections.abc import Sequence
+
+from schedulearn.experiments.models import POLLUX
+from schedulearn.experiments.types import Experiment, Figure, Machines, Variant
+from schedulearn.experiments.workloads import CoreJobs, Every, Gaps, GpuJobs, Scaled
+
+_SERVERS = Machines(3, gpus=4)
+# How long the jobs ran was not published: a middle of five minutes, with a factor of two.
+_THIRTY = GpuJobs("thirty", Gaps(1.0, 30.0), 30, most_gpus=4, median=300.0, factor=2.0)
+_FIFO = Variant("fifo", "fifo")
+_ROUND_ROBIN = Variant("round-robin", "round-robin")
+_SAME_JOBS = (
+    "The original gave each policy other jobs and left queueing out; here all see the same, counted from arrival."
+)
+
+_ALONE = Variant("alone", "fifo")
+_SIZES = (2, 4)
+_SMALLER = (
+    "Published in words alone: smaller jobs gain more than large ones. In these profiles, at one batch size each, the "
+    "smallest gains least, and among the others size does not decide."
+)
+
+_STAY = Variant("no moves", "round-robin")
+_MOVE = Variant(
+    "consolidate", "round-robin", {"migrate": "consolidate"}, {"consolidate_every": 60.0}, ("consolidate_every",)
+)
+_STABLE = (
+    "Published in words alone: migration stabilises completion times. What a job on several servers loses is assumed "
+    "(10 %)."
+)
+
+_UNLIMITED = Variant("no limits", "fifo", {"share": "fair"})
+_CORES = tuple(Variant(name, name) for name in ("cores-strict", "cores-attend", "cores-proportional"))
+_MIX = CoreJobs("core-mix", Gaps(5.0, 60.0), 20, least=2, most=16, median=180.0, factor=2.0)
+
+OTHER_EXPERIMENTS: Sequence[Experiment] = (
+    Experiment(
+        "placement",
+        "Thirty jobs of 1 to 4 GPUs, gaps of 1 to 30 s, on 3 servers with 4 GPUs: packed, or spread in turn.",
+        "Schedulearn",
+        _THIRTY,
+        _SERVERS,
+        (_FIFO, _ROUND_ROBIN),
+        tuple(
+            Figure(measure, variant.label)
+            for measure in ("server use", "use", "average", "makespan")
+            for variant in (_FIFO, _ROUND_ROBIN)
+        ),
+        why=f"{_SAME_JOBS} Published in words alone: packing uses each server most, taking turns least.",
+    ),
+    Experiment(
+        "scaling",
+        "Six models with 1 to 4 workers each, by Pollux's measured step times.",
+        "Schedulearn",
+        Scaled("scaling", POLLUX, Every(1e6), 4 * len(POLLUX)),
+        Machines(1, gpus=4),
+        (_ALONE,),
+        tuple(Figure(f"speed-up:{model} ×{size}", _ALONE.label) for model in POLLUX for size in _SIZES),
+        why=_SMALLER,
+    ),
+    Experiment(
+        "migration",
+        "The thirty jobs of `placement`, spread in turn, with and without bringing together what is apart.",
+        "Schedulearn",
+        _THIRTY,
+        _SERVERS,
+        (_STAY, _MOVE),
+        tuple(
+            Figure(measure, variant.label)
+            for measure in ("average", "deviation", "makespan", "moves")
+            for variant in (_STAY, _MOVE)
+        ),
+        why=f"{_SAME_JOBS} {_STABLE}",
+        restart_cost=3.5,
+        locality_penalty=0.1,
+    ),
+    Experiment(
+        "core-mix",
+        "Twenty jobs that ask for 2 to 16 cores of one machine with 16: whole cores given out, or none limited.",
+        "Elastic containers",
+        _MIX,
+        Machines(1, cores=16.0),
+        (_UNLIMITED, *_CORES),
+        tuple(
+            Figure(measure, variant.label)
+            for measure in ("average", "average change", "makespan")
+            for variant in (_UNLIMITED, *_CORES)
+        ),
+        why="No number was published. In the author's own logs the run without limits won.",
+    ),
+    Experiment(
+        "subscription",
+        "Throughput of a job over CPU quota × threads, with and without threads that follow the quota.",
+        "Elastic containers",
+        None,
+        Machines(1, cores=2.0),
+        (_UNLIMITED,),
+        (),
+        live_only="what too many threads cost is a property of a real machine",
+    ),
+    Experiment(
+        "saving",
+        "Overhead of saving and resuming at 10 to 90 % of training, and over several models: below 5 s was published.",
+        "Saving and resuming",
+        None,
+        Machines(1, cores=2.0),
+        (_UNLIMITED,),
+        (),
+        live_only="what saving costs is an assumption of the simulator, not a result",
+    ),
+)

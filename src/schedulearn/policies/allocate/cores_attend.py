@@ -1,0 +1,34 @@
+"""What is free, as long as it is more than one core."""
+
+from schedulearn.policies.allocate.cores import Admission, asked, grow_the_running, whole_cores
+from schedulearn.policies.stages import Contest
+
+_WORTH_IT = 2  # cores
+_FORGIVEN = 1e-9
+
+
+class CoresAttend:
+    """A container runs as soon as two cores are free, with what it asked for or what there is. It grows later.
+
+    An empty machine lets one in whatever it has, or a single core would never do anything.
+    """
+
+    elastic = True
+    counts_cores = True
+
+    def __init__(self, memory_below: float = 0.8) -> None:
+        self._memory_below = memory_below
+
+    def allocate(self, contest: Contest) -> float | None:
+        grow_the_running(contest)
+        admission = Admission(contest, self._memory_below)
+        for job in contest.waiting():
+            free = whole_cores(contest, job)
+            is_empty = contest.left + _FORGIVEN >= contest.slots + contest.fixed
+            enough = contest.left + _FORGIVEN >= _WORTH_IT or is_empty
+            cores = min(asked(job), free)
+            if enough and admission.open_to(job) and cores >= job.shape.workers.min and contest.give(job, cores):
+                admission.let_in(job, cores)
+            else:
+                contest.refuse(job)
+        return None

@@ -1,0 +1,1 @@
+"""How much CPU on one shared machine?"""

@@ -1,0 +1,77 @@
+"""The share stage: how much CPU each container of one machine may use, and what it is given to decide that.
+
+Each machine has a loop of its own (`control/share.py`), live and simulated. The parts that FlowCon names are here, too:
+the container monitor measures what each container uses and achieves, the worker monitor knows who has come and gone.
+"""
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from schedulearn.domain.ids import JobId, NodeName
+from schedulearn.policies.notes import Note
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The workers of one job on the machine. Amounts are cores."""
+
+    job: JobId
+    arrived_at: float  # tells a container from an earlier one of the same job
+    least: float  # what its lease guarantees
+    most: float  # what its user lets it use at most, and no more than the machine has
+    limit: float | None = None  # in force; None: none
+
+
+class ContainerMonitor(Protocol):
+    """What is measured of each container."""
+
+    def cpu_seconds(self, job: JobId) -> float:
+        """Core-seconds that it has used since it arrived: a counter."""
+
+    def evaluation(self, job: JobId, since: float) -> float | None:
+        """The mean of the metric values that came after `since` until now; None: it was silent."""
+
+    def goal(self, job: JobId) -> str:
+        """Is its metric to fall (min) or to rise (max)?"""
+
+
+class WorkerMonitor(Protocol):
+    """Who is on the machine."""
+
+    @property
+    def name(self) -> NodeName: ...
+
+    @property
+    def cores(self) -> float:
+        """What the machine has for jobs."""
+
+    def containers(self) -> Sequence[Container]:
+        """Those that run, in the order of their arrival."""
+
+
+class ShareNode(ContainerMonitor, WorkerMonitor, Protocol):
+    """One machine as a share stage sees it, at one moment."""
+
+    @property
+    def now(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What a share stage answers."""
+
+    limits: Mapping[JobId, float] = field(default_factory=dict)  # cores, only of those that change; math.inf: none
+    wake_at: float | None = None  # when to be asked again although nobody has come or gone
+    notes: Sequence[Note] = ()  # every change of a list or a limit, with its numbers
+    growth: Mapping[JobId, float] = field(default_factory=dict)  # growth efficiency, of those measured this time
+
+
+class Share(Protocol):
+    """How much CPU each on one shared machine?
+
+    Asked for a machine when somebody has arrived or left there, at once, and at `wake_at`. `memory` is the
+    stage's own for this machine: plain JSON, kept over restarts. Put new values in it; do not change old ones in place.
+    """
+
+    def share(self, node: ShareNode, memory: MutableMapping[str, Any]) -> Shares: ...

@@ -1,0 +1,176 @@
+"""Machines whose cores jobs share: who is where, what each may use and does use, and the share loop of each machine."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from schedulearn.control.share import ShareLoop
+from schedulearn.domain.ids import JobId, NodeName
+from schedulearn.domain.node import Node
+from schedulearn.domain.resources import CPUS
+from schedulearn.policies.share.division import max_min
+from schedulearn.policies.sharing import Container, Share, Shares
+from schedulearn.sim.metrics import Recorder
+from schedulearn.sim.model import JobModel
+from schedulearn.traces.types import Workload
+
+_FORGIVEN = 1e-12  # cores
+
+
+class Tenant:
+    """The workers of one job on one machine."""
+
+    __slots__ = ("_since", "_used", "alone", "arrived_at", "cores", "limit", "model", "workers")
+
+    def __init__(self, model: JobModel, workers: int, now: float, *, counts_cores: bool) -> None:
+        self.model, self.workers, self.arrived_at = model, workers, now
+        # Where whole cores are given out, each of its "workers" is a core of its one container.
+        self.alone = model.trace.cpus if counts_cores else model.trace.cpus * workers  # what it keeps busy when alone
+        self.limit = math.inf  # cores
+        self.cores = 0.0  # that it uses now
+        self._used, self._since = 0.0, now
+
+    def used(self, now: float) -> float:
+        """Core-seconds since it arrived."""
+        return self._used + self.cores * (now - self._since)
+
+    def use(self, now: float, cores: float) -> None:
+        self._used, self._since, self.cores = self.used(now), now, cores
+
+    @property
+    def factor(self) -> float:
+        """How fast it goes, relative to being alone."""
+        return self.cores / self.alone if self.alone else 1.0
+
+
+class Machine:
+    """Implements `policies.sharing.ShareNode` and `control.share.LimitSetter`."""
+
+    def __init__(self, node: Node, loop: ShareLoop | None, *, counts_cores: bool) -> None:
+        self.name, self.cores = node.name, node.usable[CPUS]
+        self.now = 0.0
+        self.loop = loop
+        self.tenants: dict[JobId, Tenant] = {}  # in the order of arrival
+        self._counts_cores = counts_cores
+
+    # --- the monitors
+
+    def containers(self) -> list[Container]:
+        return [self._container(number, tenant) for number, tenant in self.tenants.items()]
+
+    def cpu_seconds(self, job: JobId) -> float:
+        return self.tenants[job].used(self.now)
+
+    def evaluation(self, job: JobId, since: float) -> float | None:
+        values = self.tenants[job].model.reported(since, self.now)
+        return sum(values) / len(values) if values else None
+
+    def goal(self, job: JobId) -> str:
+        curve = self.tenants[job].model.trace.learning
+        return curve.goal if curve else "min"
+
+    # --- the executor
+
+    def set_limit(self, job: JobId, cores: float) -> None:
+        self.tenants[job].limit = cores
+
+    def divide(self, now: float) -> list[Tenant]:
+        """Cores as they are used under the limits of now; those whose use has changed."""
+        tenants = list(self.tenants.values())
+        shares = max_min(self.cores, [min(tenant.alone, self._cap(tenant)) for tenant in tenants])
+        changed = []
+        for tenant, share in zip(tenants, shares, strict=True):
+            if abs(tenant.cores - share) > _FORGIVEN:
+                tenant.use(now, share)
+                changed.append(tenant)
+        return changed
+
+    def _cap(self, tenant: Tenant) -> float:
+        most = tenant.workers if self._counts_cores else math.inf
+        return min(tenant.limit, most)
+
+    def _container(self, number: JobId, tenant: Tenant) -> Container:
+        job = tenant.model.job
+        least = job.spec.resources.cpus_min * tenant.workers
+        most = min(self.cores, job.cpus * tenant.workers) if job.cpus > 0 else self.cores
+        return Container(number, tenant.arrived_at, least, most, tenant.limit if tenant.limit < math.inf else None)
+
+
+class Machines:
+    """All of them. None (see `shared`) where cores do not matter: then they cost nothing."""
+
+    def __init__(
+        self, nodes: Iterable[Node], share: Share | None, name: str, recorder: Recorder, *, cores: bool
+    ) -> None:
+        """`name` is the share stage's; `cores`: does the allocate stage give out whole ones?"""
+        self._counts_cores, self._recorder = cores, recorder
+        self._machines = {
+            node.name: Machine(node, ShareLoop(share, name) if share else None, counts_cores=cores)
+            for node in nodes
+            if node.usable[CPUS] > 0
+        }
+        self._touched: set[NodeName] = set()  # where somebody has come or gone
+
+    @property
+    def cores(self) -> float:
+        return sum(machine.cores for machine in self._machines.values())
+
+    @property
+    def busy(self) -> float:
+        """Cores in use now."""
+        return sum(tenant.cores for machine in self._machines.values() for tenant in machine.tenants.values())
+
+    def arrived(self, model: JobModel, now: float) -> None:
+        """Its job has begun to run where it was promised to, or goes on there."""
+        if not model.trace.cpus:
+            return  # cores do not matter to it
+        for name, workers in Counter(spot.node for spot in model.job.spots).items():
+            if machine := self._machines.get(name):
+                machine.tenants[model.job.id] = Tenant(model, workers, now, counts_cores=self._counts_cores)
+                self._touched.add(name)
+
+    def left(self, job: JobId, nodes: Iterable[NodeName], now: float) -> float:
+        """It runs there no more; the core-seconds that it has used since it arrived."""
+        used = 0.0
+        for name in set(nodes):
+            if (machine := self._machines.get(name)) and (tenant := machine.tenants.pop(job, None)):
+                used += tenant.used(now)
+                self._recorder.shares(now, name, job, 0.0, math.inf)
+                self._touched.add(name)
+        return used
+
+    def next_wake(self) -> float | None:
+        wakes = [machine.loop.wake_at for machine in self._machines.values() if machine.loop and machine.tenants]
+        return min((at for at in wakes if at is not None), default=None)
+
+    def settle(self, now: float) -> Iterator[tuple[JobModel, float]]:
+        """Let the machines on which something has happened, or whose time has come, share anew.
+
+        Gives each job that goes faster or slower, with its speed relative to being alone.
+        """
+        changed: dict[JobId, JobModel] = {}
+        for name, machine in self._machines.items():
+            is_due = machine.loop is not None and machine.tenants and machine.loop.is_due(now)
+            if name in self._touched or is_due:
+                changed |= {tenant.model.job.id: tenant.model for tenant in self._share(machine, now)}
+        self._touched.clear()
+        for number, model in changed.items():
+            yield model, min(tenant.factor for tenant in self._tenants(number))
+
+    def _share(self, machine: Machine, now: float) -> Sequence[Tenant]:
+        machine.now = now
+        answer = machine.loop.look(machine, machine) if machine.loop else Shares()
+        changed = machine.divide(now)
+        self._recorder.shared(now, machine.name, answer)
+        for number in sorted({*(tenant.model.job.id for tenant in changed), *answer.limits}):
+            tenant = machine.tenants[number]
+            self._recorder.shares(now, machine.name, number, tenant.cores, tenant.limit)
+        return changed
+
+    def _tenants(self, job: JobId) -> Iterator[Tenant]:
+        return (machine.tenants[job] for machine in self._machines.values() if job in machine.tenants)
+
+
+def matter(workload: Workload, nodes: Iterable[Node]) -> bool:
+    """Whether jobs can slow each other down: they say what cores they keep busy, and machines what they have."""
+    return any(job.cpus > 0 for job in workload.jobs) and any(node.usable[CPUS] > 0 for node in nodes)

@@ -1,0 +1,209 @@
+"""The catalogue is sound, the runner fair, and the report says what came of it."""
+
+import csv
+import math
+import re
+import statistics
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from schedulearn.domain.errors import InvalidSpec
+from schedulearn.experiments.catalogue import CATALOGUE, find
+from schedulearn.experiments.charts import charts
+from schedulearn.experiments.measures import MEASURES, average, makespan, measured, paired
+from schedulearn.experiments.report import write_report
+from schedulearn.experiments.runner import Outcome, run_simulated
+from schedulearn.experiments.runs import JobRun, Run
+from schedulearn.experiments.tables import comparisons, rows
+from schedulearn.policies.presets import build_policy
+
+SIMULATED = [name for name, one in CATALOGUE.items() if one.jobs is not None]
+
+
+@pytest.fixture(scope="module")
+def fixed_3() -> Outcome:
+    return run_simulated(CATALOGUE["fixed-3"], 2)
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Outcome:
+    """SpeCon's mixed-20, without the policy that needs long estimates."""
+    experiment = CATALOGUE["mixed-20"]
+    return run_simulated(replace(experiment, variants=experiment.variants[:2]), 2)
+
+
+# --- the catalogue
+
+
+def test_every_published_row_is_there() -> None:
+    assert set(CATALOGUE) == {
+        *("fixed-3", "fixed-3-intervals", "fixed-3-thresholds", "random-5", "random-10", "random-15"),
+        *("fixed-20", "random-20-intervals", "random-20-thresholds", "mixed-20", "mixed-30", "mixed-50"),
+        *("placement", "scaling", "migration", "core-mix", "subscription", "saving"),
+    }
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_an_experiment_is_complete(name: str) -> None:
+    one = find(name)
+    labels = [variant.label for variant in one.variants]
+    assert len(set(labels)) == len(labels)
+    for variant in one.variants:
+        assert set(variant.times) | set(variant.rates) <= set(variant.params)
+        policy = build_policy(variant.preset, variant.stages, variant.scaled(0.5))
+        if variant is one.baseline:
+            assert policy.migrate is None, "the baseline moves nobody"
+            assert policy.stages["share"] == "fair", "and limits nobody"
+    for figure in one.figures:
+        assert figure.variant in labels
+        assert figure.measure.partition(":")[0] in MEASURES
+        assert figure.why or one.why, "why ours differs is said"
+    assert bool(one.jobs) != bool(one.live_only)
+
+
+def test_an_unknown_name_is_told_with_what_there_is() -> None:
+    with pytest.raises(InvalidSpec, match="did you mean 'fixed-3'"):
+        find("fixed3")
+
+
+# --- runs
+
+
+def test_the_baseline_is_what_was_published(fixed_3: Outcome) -> None:
+    """This is what the job models were calibrated on; a seed's jobs differ by a few percent."""
+    assert measured("makespan", fixed_3.base, fixed_3.base).mean == pytest.approx(394.0, rel=0.03)
+    assert measured("job:MNIST-T", fixed_3.base, fixed_3.base).mean == pytest.approx(84.7, rel=0.03)
+
+
+def test_all_policies_see_the_same_jobs(fixed_3: Outcome, mixed: Outcome) -> None:
+    for outcome in (fixed_3, mixed):
+        for label, runs in outcome.runs.items():
+            assert [run.seed for run in runs] == [0, 1], label
+            for run, base in zip(runs, outcome.base, strict=True):
+                assert [(j.label, j.arrival) for j in run.jobs] == [(j.label, j.arrival) for j in base.jobs]
+
+
+def test_flowcon_helps_the_last_job_and_leaves_the_makespan(fixed_3: Outcome) -> None:
+    runs = fixed_3.runs["flowcon 5 %, 20 s"]
+    assert measured("job change:MNIST-T", fixed_3.base, runs).mean < -10
+    assert abs(measured("makespan change", fixed_3.base, runs).mean) < 0.1
+
+
+def test_specon_moves_jobs_and_each_at_most_twice(mixed: Outcome) -> None:
+    runs = mixed.runs["specon 0.01, 30 s"]
+    assert all(job.migrations == 0 for run in mixed.base for job in run.jobs)
+    assert all(any(job.migrations for job in run.jobs) for run in runs)
+    assert max(job.migrations for run in runs for job in run.jobs) <= 2
+    assert measured("makespan change", mixed.base, runs).mean < 0
+    kinds = {event.kind for event in runs[0].timeline.events}
+    assert {"category", "marked"} <= kinds
+
+
+def test_scale_does_not_change_what_comes_out() -> None:
+    experiment = CATALOGUE["random-5"]
+    full, half = (run_simulated(replace(experiment, variants=experiment.variants[:2]), 1, s) for s in (1.0, 0.5))
+    for label, runs in full.runs.items():
+        pairs = zip(runs[0].jobs, half.runs[label][0].jobs, strict=True)
+        assert all(b.ended == pytest.approx(a.ended, rel=1e-3) for a, b in pairs), label
+
+
+def test_it_runs_the_same_again() -> None:
+    experiment = CATALOGUE["random-20-thresholds"]
+    small = replace(experiment, variants=experiment.variants[:2])
+    assert run_simulated(small, 1).runs == run_simulated(small, 1).runs
+
+
+@pytest.mark.parametrize("name", ["placement", "scaling", "migration", "core-mix"])
+def test_the_others_run(name: str) -> None:
+    told: list[int] = []
+    outcome = run_simulated(CATALOGUE[name], 1, told=told.append)
+    assert told == list(range(1, len(CATALOGUE[name].variants) + 1))
+    assert len(rows(outcome)) == len(CATALOGUE[name].figures)
+
+
+def test_what_can_only_be_run_live_is_refused() -> None:
+    with pytest.raises(InvalidSpec, match="only be run live"):
+        run_simulated(CATALOGUE["saving"], 1)
+
+
+# --- figures
+
+
+def run_of(*jobs: tuple[float, float, float]) -> Run:
+    """Jobs as (arrival, start, end)."""
+    made = [JobRun(k, f"{k} m{k}", f"m{k}", *times, 0) for k, times in enumerate(jobs, 1)]
+    return Run(0, "p", made, 0.0, 0.0)
+
+
+def test_measures_by_hand() -> None:
+    base, run = run_of((0, 0, 100), (40, 40, 90)), run_of((0, 0, 120), (40, 50, 80))
+    expected = {
+        "average": 80.0,
+        "average change": 100 * (80 - 75) / 75,
+        "makespan": 120.0,
+        "makespan change": 20.0,
+        "faster": 1.0,
+        "best job": -20.0,
+        "worst job": 20.0,
+        "job:m2": 40.0,
+        "job change:m2": -20.0,
+        "overlap": 30.0,
+        "deviation": 40.0,
+    }
+    for key, value in expected.items():
+        assert measured(key, [base], [run]).mean == pytest.approx(value), key
+
+
+def test_paired_differences() -> None:
+    """Seed by seed -10, -20 and -30 %: ± 4.303 × 10 / √3."""
+    found = paired([100.0, 200.0, 50.0], [90.0, 160.0, 35.0])
+    assert found.mean == pytest.approx(-20.0)
+    assert (found.low, found.high) == (pytest.approx(-20 - 24.84, abs=0.01), pytest.approx(-20 + 24.84, abs=0.01))
+    assert paired([100.0], [90.0]).low == -math.inf, "one seed says nothing of others"
+
+
+# --- the report
+
+
+def test_the_report_has_all_its_files(mixed: Outcome, tmp_path: Path) -> None:
+    files = write_report(tmp_path, mixed, ["schedulearn", "experiment", "run", "mixed-20"])
+    assert sorted(files) == sorted(tmp_path.iterdir())
+    page = files[0].read_text("utf-8")
+    for row in rows(mixed):
+        assert row.measure in page
+        assert row.published in page
+    assert "schedulearn experiment run mixed-20" in page
+    assert "http" not in re.sub(r"<pre>.*?</pre>", "", page), "it needs nothing from elsewhere"
+    names = {chart.name for chart in charts(mixed)}
+    assert {"completion", "cpu-0-k8s-default", "containers-1-specon", "growth-1-specon"} <= names
+    for name in names:
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    with open(tmp_path / "jobs.csv", newline="", encoding="utf-8") as file:
+        jobs = list(csv.DictReader(file))
+    assert len(jobs) == 2 * 2 * 20
+    base = [float(job["completion"]) for job in jobs if job["policy"] == "k8s-default" and job["seed"] == "0"]
+    assert statistics.fmean(base) == pytest.approx(average(mixed.base[0]))
+    with open(tmp_path / "events.csv", newline="", encoding="utf-8") as file:
+        assert {"category", "marked"} <= {event["kind"] for event in csv.DictReader(file)}
+
+
+def test_charts_show_what_happened(mixed: Outcome, fixed_3: Outcome) -> None:
+    drawn = {chart.name: chart for chart in charts(mixed)}
+    moves = sum(job.migrations for job in mixed.runs["specon 0.01, 30 s"][0].jobs)
+    assert len(drawn["containers-1-specon"].marks) == moves
+    assert not drawn["containers-0-k8s-default"].marks
+    cpu = next(chart for chart in charts(fixed_3) if chart.name == "cpu-0-fifo")
+    until = 0.95 * makespan(fixed_3.base[0])
+    for k, (at, _) in enumerate(cpu.series[0].points):
+        if at < until:
+            assert sum(series.points[k][1] for series in cpu.series) == pytest.approx(1.0), "the machine is busy"
+
+
+def test_every_policy_is_compared_with_the_baseline(mixed: Outcome) -> None:
+    (one,) = comparisons(mixed)
+    assert one.policy == "specon 0.01, 30 s"
+    assert one.average_change.low < one.average_change.mean < one.average_change.high
+    ratios = [makespan(a) / makespan(b) for a, b in zip(mixed.runs[one.policy], mixed.base, strict=True)]
+    assert one.worst_makespan == pytest.approx(max(ratios))
