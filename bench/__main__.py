@@ -16,6 +16,7 @@ BENCHMARKS = {
     "decision": "one decision alone, for each preset",
     "simulator": "the simulator's speed on real traces, for each preset",
     "quality": "what each preset makes of real traces; writes docs/results.md",
+    "announced": "our own policy with wrong estimates, and on other draws",
     "commands": "the command line's own time",
     "report": "the cost of `schedulearn.job.report`",
     "threads": "steps under a CPU limit, with threads that follow it and without",

@@ -50,6 +50,10 @@ class _GuessedFacts:
     def remaining(self, job: Job, now: float) -> float:
         return max(0.0, self.duration(job) - job.ran.at(now))
 
+    def estimate(self, job: Job, now: float) -> Estimate | None:
+        left = self.remaining(job, now)
+        return Estimate(left, left, left)
+
     def duration(self, job: Job) -> float:
         return 60.0 * (1 + job.id * 7919 % 9973)
 

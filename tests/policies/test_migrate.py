@@ -35,6 +35,9 @@ class Known:
     def remaining(self, job: Job, now: float) -> float:
         return self._remaining.get(job.id, math.inf)
 
+    def estimate(self, job: Job, now: float) -> None:
+        return None
+
     def duration(self, job: Job) -> float:
         return math.inf
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from statistics import pstdev
 
 import pytest
 
@@ -58,6 +59,41 @@ def test_a_job_that_ends_at_once_is_done() -> None:
 
 
 # --- what is guessed from it
+
+
+def test_steps_tell_what_is_left_as_of_the_last_report() -> None:
+    model = model_of(replace(TRACE, announced=1.0))
+    facts = facts_of(model)
+    model.run(0.0, rate=1.0)
+    assert facts.estimate(model.job, 5.0) is None, "it has reported nothing yet"
+    for now in (10.0, 14.0, 405.0, 999.0):
+        estimate = facts.estimate(model.job, now)
+        assert estimate
+        assert estimate.expected == pytest.approx(1000 - now), "what it did since then is counted"
+        assert estimate.low < estimate.expected < estimate.high
+
+
+@pytest.mark.parametrize(("announced", "left"), [(0.5, 100.0), (2.0, 1600.0), (0.2, 0.0)])
+def test_who_announces_other_steps_than_it_does_is_believed(announced: float, left: float) -> None:
+    model = model_of(replace(TRACE, announced=announced))
+    model.run(0.0, rate=1.0)
+    estimate = facts_of(model).estimate(model.job, 400.0)
+    assert estimate
+    assert estimate.expected == pytest.approx(left)
+
+
+def test_steps_that_take_unequal_times_blur_the_estimate_the_less_the_more_there_were() -> None:
+    off: dict[float, list[float]] = {50.0: [], 800.0: []}
+    for seed in range(200):
+        model = model_of(replace(TRACE, announced=1.0))
+        model.run(0.0, rate=1.0)
+        facts = EstimatedFacts(0.1, seed).of({model.job.id: model})
+        for now, errors in off.items():
+            estimate = facts.estimate(model.job, now)
+            assert estimate == facts.estimate(model.job, now), "asked again, it says the same"
+            assert estimate
+            errors.append(estimate.expected / (1000 - now) - 1)
+    assert [pstdev(errors) for errors in off.values()] == pytest.approx([0.1 / 5**0.5, 0.1 / 80**0.5], rel=0.2)
 
 
 def test_the_time_left_is_told_by_when_the_loss_flattens() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedulearn.domain.ids import JobId, NodeName
+from schedulearn.estimate.remaining import Estimate
 from schedulearn.policies.share.division import max_min
 from schedulearn.policies.sharing import Container, Share, Shares
 
@@ -18,6 +19,9 @@ class Tenant:
     most: float
     limit: float = math.inf
     used: float = 0.0
+    work: float | None = None  # core-seconds that it needs in all; None: nobody can tell
+    off: float = 1.0  # times that, by the estimate
+    doubt: float = 1.0  # the estimate's range, as a factor both ways
     reports: list[tuple[float, float]] = field(default_factory=list)
 
 
@@ -32,10 +36,12 @@ class Machine:
 
     # --- what happens
 
-    def arrive(self, job: int, wants: float | None = None, least: float = 0.0, most: float | None = None) -> Shares:
+    def arrive(
+        self, job: int, wants: float | None = None, least: float = 0.0, most: float | None = None, **more: Any
+    ) -> Shares:
         whole = self.cores
         wants, most = (whole if wants is None else wants), (whole if most is None else most)
-        self.tenants[JobId(job)] = Tenant(self.now, wants, least, most)
+        self.tenants[JobId(job)] = Tenant(self.now, wants, least, most, **more)
         return self.look()
 
     def leave(self, job: int) -> Shares:
@@ -97,3 +103,8 @@ class Machine:
 
     def goal(self, job: JobId) -> str:
         return "min"
+
+    def left(self, job: JobId) -> Estimate | None:
+        tenant = self.tenants[job]
+        left = None if tenant.work is None else max(0.0, tenant.work * tenant.off - tenant.used)
+        return None if left is None else Estimate(left / tenant.doubt, left, left * tenant.doubt)

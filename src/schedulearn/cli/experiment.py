@@ -179,8 +179,7 @@ def _change(change: Any) -> dict[str, float | None]:
 
 
 def _say(outcome: "Outcome", page: Path | None) -> None:
-    from schedulearn.experiments.report import interval
-    from schedulearn.experiments.tables import comparisons, rows
+    from schedulearn.experiments.tables import comparisons, interval, rows
 
     say(f"{outcome.experiment.name}: {outcome.experiment.about}", "bold")
     heads = ("", "policy", "published", "ours: mean (range)", "difference")

@@ -36,6 +36,13 @@ class LearningCurve:
         """How many of its points lie behind: what was reported so far."""
         return bisect_right(self._parts, progress)
 
+    def part(self, count: int) -> float:
+        """How far it was when it had passed so many points; 0 before the first."""
+        return self._parts[count - 1] if count else 0.0
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
     def between(self, before: float, after: float) -> list[float]:
         """What was reported after the one point of its work and until the other."""
         return self._values[self.passed(before) : self.passed(after)]

@@ -4,6 +4,7 @@ import math
 
 from schedulearn.domain.job import Job
 from schedulearn.domain.speedup import SpeedUp, assumed_speedup
+from schedulearn.estimate.remaining import Estimate
 
 ASSUMED_PENALTY = 0.1  # of speed, for workers on several nodes: what a fast network costs most jobs
 
@@ -15,6 +16,9 @@ class AssumedFacts:
 
     def remaining(self, job: Job, now: float) -> float:  # noqa: ARG002 - the protocol's
         return math.inf
+
+    def estimate(self, job: Job, now: float) -> Estimate | None:  # noqa: ARG002
+        return None
 
     def duration(self, job: Job) -> float:  # noqa: ARG002
         return math.inf

@@ -24,6 +24,9 @@ class Estimate:
         """In another unit, or at another speed."""
         return Estimate(self.low * factor, self.expected * factor, self.high * factor, self.source)
 
+    def at_least(self, limit: float) -> "Estimate":
+        return Estimate(max(self.low, limit), max(self.expected, limit), max(self.high, limit), self.source)
+
     def at_most(self, limit: float) -> "Estimate":
         """The same, where something ends it at `limit` anyway."""
         return Estimate(min(self.low, limit), min(self.expected, limit), min(self.high, limit), self.source)

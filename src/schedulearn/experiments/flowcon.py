@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from schedulearn.experiments.models import FLOWCON
-from schedulearn.experiments.types import Experiment, Figure, Machines, Variant
+from schedulearn.experiments.types import OURS, Experiment, Figure, Machines, Variant
 from schedulearn.experiments.workloads import At, Trainings, Within
 
 _SOURCE = "FlowCon"
@@ -51,7 +51,7 @@ def _sweep(name: str, about: str, published: dict[tuple[float, float], float]) -
         _SOURCE,
         _FIXED_3,
         _MACHINE,
-        (_NA, *settings),
+        (_NA, *settings, OURS),
         (
             *_BASE_3,
             *(
@@ -70,7 +70,7 @@ FLOWCON_EXPERIMENTS: Sequence[Experiment] = (
         _SOURCE,
         _FIXED_3,
         _MACHINE,
-        (_NA, *(_setting(0.05, itval) for itval in _MAKESPANS_3)),
+        (_NA, *(_setting(0.05, itval) for itval in _MAKESPANS_3), OURS),
         (
             *_BASE_3,
             Figure("job:MNIST-T", _setting(0.05, 30.0).label, 57.7),
@@ -96,7 +96,7 @@ FLOWCON_EXPERIMENTS: Sequence[Experiment] = (
         _SOURCE,
         Trainings("random-5", FLOWCON, ("LSTM-CFC", "VAE", "VAE-T", "MNIST-P", "GRU"), Within(200.0), 5),
         _MACHINE,
-        (_NA, *(_setting(alpha, itval) for alpha in (0.03, 0.05) for itval in (30.0, 60.0))),
+        (_NA, *(_setting(alpha, itval) for alpha in (0.03, 0.05) for itval in (30.0, 60.0)), OURS),
         (
             Figure("job:MNIST-P", _NA.label, 422.5, "Calibrated on it."),
             Figure("job:GRU", _NA.label, 489.4, "Calibrated on it."),
@@ -118,7 +118,7 @@ FLOWCON_EXPERIMENTS: Sequence[Experiment] = (
         _SOURCE,
         Trainings("random-10", FLOWCON, tuple(FLOWCON), Within(200.0), 10, shuffled=True),
         _MACHINE,
-        (_NA, _setting(0.1, 20.0)),
+        (_NA, _setting(0.1, 20.0), OURS),
         (
             Figure("makespan", _NA.label, 1384.9, "Calibrated on it."),
             Figure("makespan", _setting(0.1, 20.0).label, 1350.7, _MAKESPAN),
@@ -134,7 +134,7 @@ FLOWCON_EXPERIMENTS: Sequence[Experiment] = (
         _SOURCE,
         Trainings("random-15", FLOWCON, tuple(FLOWCON), Within(200.0), 15, shuffled=True),
         _MACHINE,
-        (_NA, _setting(0.1, 20.0)),
+        (_NA, _setting(0.1, 20.0), OURS),
         (
             Figure("makespan", _NA.label, 1980.1, "Calibrated on it."),
             Figure("makespan", _setting(0.1, 20.0).label, 1950.9, _MAKESPAN),

@@ -18,6 +18,7 @@ Knots = Sequence[tuple[float, float]]  # (part of the work done, part of the los
 _REPORTS = 250  # values that a job reports in its life
 _LAST_LOSS = 0.1  # of the first: what no training takes away
 NOISE = 0.005  # standard deviation of a reported loss, as a part of it
+STEP_NOISE = 0.1  # of the work from one report to the next, likewise
 SPREAD = 0.02  # standard deviation of the work of one model from run to run, as a part of it
 
 VAE: Knots = ((0.0, 1.0), (0.2, 0.35), (1.0, 0.0052))  # 65 % at 20 % of its time, and no kink after that

@@ -1,4 +1,4 @@
-"""The report of an experiment: an HTML page, the same charts as PNG files, and CSV files."""
+"""The report of an experiment: an HTML page, the same charts as PNG files, a small table as text, and CSV files."""
 
 import csv
 import shlex
@@ -9,9 +9,8 @@ from pathlib import Path
 
 from schedulearn import __version__
 from schedulearn.experiments.charts import Chart, charts
-from schedulearn.experiments.measures import Paired
 from schedulearn.experiments.runner import Outcome
-from schedulearn.experiments.tables import comparisons, rows
+from schedulearn.experiments.tables import comparisons, interval, markdown, rows
 from schedulearn.sim import plots
 from schedulearn.sim.page import STYLE
 
@@ -27,7 +26,9 @@ def write_report(folder: Path, outcome: Outcome, command: Sequence[str]) -> list
     page = folder / "report.html"
     page.write_text(_page(outcome, drawn, command), "utf-8")
     pictures = [draw(chart, folder / f"{chart.name}.png") for chart in drawn]
-    return [page, *pictures, *_tables(folder, outcome)]
+    table = folder / "table.md"
+    table.write_text(markdown(outcome), "utf-8")
+    return [page, *pictures, table, *_tables(folder, outcome)]
 
 
 # --- the page
@@ -78,13 +79,6 @@ def _against_baseline(outcome: Outcome) -> str:
     head = ("policy", "average completion", "change, 95 % interval", "makespan", "change", "largest, × the baseline's")
     baseline = escape(outcome.experiment.baseline.label)
     return f"<h2>Against the baseline ({baseline}), seed by seed</h2>{_html_table(head, cells)}"
-
-
-def interval(change: Paired) -> str:
-    """In percent."""
-    if change.low == float("-inf"):
-        return f"{change.mean + 0.0:+.2f} %"
-    return f"{change.mean + 0.0:+.2f} % [{change.low + 0.0:+.2f}, {change.high + 0.0:+.2f}]"
 
 
 def _html_table(head: Sequence[str], cells: Iterable[Sequence[str]]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedulearn.domain.errors import InvalidSpec
+from schedulearn.experiments.models import STEP_NOISE
 from schedulearn.experiments.runs import Event, Growth, JobRun, Run, Stay, Timeline, Use
 from schedulearn.experiments.types import Experiment, Variant
 from schedulearn.experiments.workloads import workload_of
@@ -68,7 +69,7 @@ def _run(experiment: Experiment, variant: Variant, workload: Workload, seed: int
         seed=seed,
         timeline=True,
     )
-    facts = EstimatedFacts()
+    facts = EstimatedFacts(STEP_NOISE, seed)
     simulation = Simulation(
         workload, experiment.machines.nodes(), replace(policy, migrate=watched), options, facts.of, facts.ended
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from schedulearn.experiments.models import SPECON
-from schedulearn.experiments.types import Experiment, Figure, Machines, Variant
+from schedulearn.experiments.types import OURS, Experiment, Figure, Machines, Variant
 from schedulearn.experiments.workloads import Every, Trainings, Within
 
 _SOURCE = "SpeCon"
@@ -46,7 +46,9 @@ def _sweep(name: str, about: str, published: dict[tuple[float, float], float]) -
         Figure("average change", setting.label, value)
         for setting, value in zip(settings, published.values(), strict=True)
     ]
-    return Experiment(name, about, _SOURCE, _RANDOM_20, _FOUR, (_DS, *settings), figures, why=_EVEN, restart_cost=_COST)
+    return Experiment(
+        name, about, _SOURCE, _RANDOM_20, _FOUR, (_DS, *settings, OURS), figures, why=_EVEN, restart_cost=_COST
+    )
 
 
 SPECON_EXPERIMENTS: Sequence[Experiment] = (
@@ -56,7 +58,7 @@ SPECON_EXPERIMENTS: Sequence[Experiment] = (
         _SOURCE,
         Trainings("fixed-20", SPECON, ("VAE",), Every(50.0), 20),
         _FOUR,
-        (_DS, _USUAL, _PROCON),
+        (_DS, _USUAL, _PROCON, OURS),
         (
             Figure("average", _DS.label, 275.2, "Calibrated on it."),
             Figure(
@@ -87,7 +89,7 @@ SPECON_EXPERIMENTS: Sequence[Experiment] = (
         _SOURCE,
         _mixed(20, 300.0, 1.21),
         _FOUR,
-        (_DS, _USUAL, _PROCON),
+        (_DS, _USUAL, _PROCON, OURS),
         (
             Figure("makespan", _DS.label, 1421.0, "Calibrated on it."),
             Figure("average change", _USUAL.label, -13.6),
@@ -105,7 +107,7 @@ SPECON_EXPERIMENTS: Sequence[Experiment] = (
         _SOURCE,
         _mixed(30, 300.0, 1.0),
         _FOUR,
-        (_DS, _USUAL, _PROCON),
+        (_DS, _USUAL, _PROCON, OURS),
         (
             Figure("average", _DS.label, 799.5, "Calibrated on it."),
             Figure("makespan", _DS.label, 1640.0, "Calibrated on it."),
@@ -124,7 +126,7 @@ SPECON_EXPERIMENTS: Sequence[Experiment] = (
         _SOURCE,
         _mixed(50, 1200.0, 1.48),
         _EIGHT,
-        (_DS, _USUAL, _PROCON),
+        (_DS, _USUAL, _PROCON, OURS),
         (
             Figure("average", _DS.label, 596.3, "Calibrated on it."),
             Figure("makespan", _DS.label, 2070.0, "Not calibrated on: it follows from the average."),

@@ -1,11 +1,12 @@
 """The tables of an experiment: published against ours, and every policy against the baseline."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from schedulearn.experiments.measures import Paired, Value, average, makespan, measured, paired, title_of, unit_of
 from schedulearn.experiments.runner import Outcome
-from schedulearn.experiments.types import Figure
+from schedulearn.experiments.runs import Run
+from schedulearn.experiments.types import OURS, Figure
 
 
 class Row(NamedTuple):
@@ -49,6 +50,42 @@ def comparisons(outcome: Outcome) -> Iterator[Comparison]:
             paired(ends, late),
             worst,
         )
+
+
+def markdown(outcome: Outcome) -> str:
+    """All policies in one small table, ours against each of the others, seed by seed."""
+    lines = [f"### {outcome.experiment.name}", "", outcome.experiment.about, ""]
+    head = ["policy", "average (s)", "change", "makespan (s)", "change", "worst seed"]
+    ours = outcome.runs.get(OURS.label)
+    cells = [[*_against(outcome, label), *_ours_against(ours, runs)] for label, runs in outcome.runs.items()]
+    head += ["ours against it"] if ours else []
+    lines += [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)]) + "\n\n"
+
+
+def _against(outcome: Outcome, label: str) -> list[str]:
+    """One policy: mean over the seeds, change against the baseline, the largest makespan relative to the baseline's."""
+    pairs = list(zip(outcome.base, outcome.runs[label], strict=True))
+    cells = [label]
+    for of in (average, makespan):
+        values = [(of(base), of(run)) for base, run in pairs]
+        mean = sum(after for _, after in values) / len(values)
+        change = paired([before for before, _ in values], [after for _, after in values])
+        cells += [f"{mean:,.1f}", "" if label == outcome.experiment.baseline.label else interval(change)]
+    return [*cells, f"{max(makespan(run) / makespan(base) for base, run in pairs):.3f}"]
+
+
+def _ours_against(ours: Sequence[Run] | None, runs: Sequence[Run]) -> list[str]:
+    if ours is None:
+        return []
+    return ["" if runs is ours else interval(paired([average(run) for run in runs], [average(run) for run in ours]))]
+
+
+def interval(change: Paired) -> str:
+    """In percent."""
+    if change.low == float("-inf"):
+        return f"{change.mean + 0.0:+.2f} %"
+    return f"{change.mean + 0.0:+.2f} % [{change.low + 0.0:+.2f}, {change.high + 0.0:+.2f}]"
 
 
 def _row(outcome: Outcome, figure: Figure) -> Row:

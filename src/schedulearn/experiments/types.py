@@ -36,6 +36,15 @@ class Variant:
         return {key: value * factors[key] if key in factors else value for key, value in self.params.items()}
 
 
+# Our own policy: the same in every experiment. The parameters are the defaults, written out so that they can be scaled.
+OURS = Variant(
+    "schedulearn",
+    "schedulearn",
+    params={"look": 5.0, "balance_every": 30.0, "balance_rest": 60.0},
+    times=("look", "balance_every", "balance_rest"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """Something that is measured of a policy, and what was published about it."""

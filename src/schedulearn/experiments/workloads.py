@@ -109,6 +109,7 @@ class Trainings:
             name=model.name,
             cpus=model.cpu * draw.cores,
             learning=learning_curve(model, draw.rng),
+            announced=1.0,
         )
 
 

@@ -100,6 +100,13 @@ PRESETS: dict[str, Preset] = {
         place="k8s-default",
         share="flowcon",
     ),
+    "schedulearn": Preset(
+        "The shortest job first on each machine, each job where the least work is left, and moves that pay (our own).",
+        order="srjf",
+        place="least-work",
+        share="shortest",
+        migrate="balance",
+    ),
 }
 
 

@@ -17,6 +17,7 @@ from schedulearn.policies.allocate.elastic_tiresias import ElasticTiresias
 from schedulearn.policies.allocate.ffdl import Ffdl
 from schedulearn.policies.allocate.rigid import Rigid
 from schedulearn.policies.allocate.strict import Strict
+from schedulearn.policies.migrate.balance import Balance
 from schedulearn.policies.migrate.consolidate import Consolidate
 from schedulearn.policies.migrate.specon import Specon
 from schedulearn.policies.order.edf import Edf
@@ -34,11 +35,13 @@ from schedulearn.policies.place.count import Count
 from schedulearn.policies.place.genetic import Genetic
 from schedulearn.policies.place.hungarian import Hungarian
 from schedulearn.policies.place.k8s_default import K8sDefault
+from schedulearn.policies.place.least_work import LeastWork
 from schedulearn.policies.place.pack import Pack
 from schedulearn.policies.place.procon import Procon
 from schedulearn.policies.place.round_robin import RoundRobin
 from schedulearn.policies.share.fair import Fair
 from schedulearn.policies.share.flowcon import FULL, PROPORTIONAL, FlowCon
+from schedulearn.policies.share.shortest import Shortest
 
 Parse = Callable[[object, str], Any]  # (value, field) -> the value as the stage takes it
 
@@ -225,6 +228,7 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             "The node whose jobs have the least left to do, times their number.",
             {"procon_cpu_limit": part},
         ),
+        "least-work": StageInfo(LeastWork, "The node whose jobs have the least work left to do."),
     },
     "share": {
         "fair": StageInfo(Fair, "Nobody is limited: the jobs of a machine share its cores as equals."),
@@ -239,6 +243,11 @@ STAGES: dict[str, dict[str, StageInfo]] = {
                 "itval_cap": time_span,
             },
         ),
+        "shortest": StageInfo(
+            Shortest,
+            "The job with the least work left goes first; nobody gets less than a part of its equal share.",
+            {"look": time_span, "floor": number(0.01, 1.0)},
+        ),
     },
     "migrate": {
         "none": StageInfo(lambda: None, "Nobody is moved."),
@@ -251,6 +260,11 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             Specon,
             "Jobs whose training has converged make room for those that still learn; empty nodes are filled again.",
             {"specon_alpha": part, "specon_interval": some_seconds, "specon_others": whole(0, 1_000_000)},
+        ),
+        "balance": StageInfo(
+            Balance,
+            "Jobs move to machines that have less to do, where that shortens completion times by more than it costs.",
+            {"balance_every": time_span, "balance_rest": time_span},
         ),
     },
 }

@@ -23,8 +23,21 @@ class Container:
     limit: float | None = None  # in force; None: none
 
 
+class Left(Protocol):
+    """How much is left to do, with the range in which it will probably lie."""
+
+    @property
+    def low(self) -> float: ...
+
+    @property
+    def expected(self) -> float: ...
+
+    @property
+    def high(self) -> float: ...
+
+
 class ContainerMonitor(Protocol):
-    """What is measured of each container."""
+    """What is measured of each container, and what follows from that."""
 
     def cpu_seconds(self, job: JobId) -> float:
         """Core-seconds that it has used since it arrived: a counter."""
@@ -34,6 +47,9 @@ class ContainerMonitor(Protocol):
 
     def goal(self, job: JobId) -> str:
         """Is its metric to fall (min) or to rise (max)?"""
+
+    def left(self, job: JobId) -> Left | None:
+        """Core-seconds that it still needs, by what it has reported and used so far; None: nobody can tell."""
 
 
 class WorkerMonitor(Protocol):

@@ -11,7 +11,7 @@ from schedulearn.domain.job import Job
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.speedup import SpeedUp
 from schedulearn.policies.notes import Note
-from schedulearn.policies.sharing import Share
+from schedulearn.policies.sharing import Left, Share
 
 Memory = MutableMapping[str, Any]  # a policy's own notes between decisions: plain JSON, kept in the store
 Key = tuple[Any, ...]  # numbers, compared in turn; smaller goes first
@@ -24,6 +24,9 @@ class Facts(Protocol):
 
     def remaining(self, job: Job, now: float) -> float:
         """Seconds it still needs with the workers it wants; inf where nothing is known."""
+
+    def estimate(self, job: Job, now: float) -> Left | None:
+        """The same with its range; None where nothing is known."""
 
     def duration(self, job: Job) -> float:
         """Seconds it needs in all with the workers it wants, as guessed when it was submitted."""

@@ -89,8 +89,7 @@ class Simulation:
         counts_cores = bool(getattr(policy.allocate, "counts_cores", False))
         self._machines: Machines | None = None  # None: jobs on one node do not slow each other down
         if matter(workload, nodes):
-            name = policy.stages.get("share", "")
-            self._machines = Machines(nodes, policy.share, name, self.recorder, cores=counts_cores)
+            self._machines = Machines(nodes, policy, self.facts, self.recorder, cores=counts_cores)
         largest = max((node.usable[CPUS] for node in nodes), default=0.0)
         self._specs = SpecMaker(elastic=policy.allocate.elastic, counts_cores=counts_cores, cores=largest)
         self._random = random.Random(self.options.seed)

@@ -1,7 +1,8 @@
-"""Durations as the live service would guess them, instead of the true ones: by what a job with a learning curve has
-reported so far, else by the jobs that have completed."""
+"""Durations as the live service would guess them, instead of the true ones: by the steps that a job has reported and
+how many its user has announced, else by its learning curve so far, else by the jobs that have completed."""
 
 import math
+import random
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +14,7 @@ from schedulearn.estimate.combine import Facts, remaining
 from schedulearn.estimate.error import accuracy
 from schedulearn.estimate.history import Finished, History
 from schedulearn.estimate.loss import Flattening
-from schedulearn.estimate.remaining import Estimate
+from schedulearn.estimate.remaining import Estimate, remaining_by_steps
 from schedulearn.sim.model import JobModel, newest
 
 
@@ -26,7 +27,9 @@ class EstimatedFacts:
 
     steady = False
 
-    def __init__(self) -> None:
+    def __init__(self, step_noise: float = 0.0, seed: int = 0) -> None:
+        """`step_noise`: standard deviation of the work from one report to the next, as a part of it."""
+        self._step_noise, self._seed = step_noise, seed
         self._models: dict[JobId, JobModel] = {}
         self._history = History()
         self._at_submit: dict[JobId, Estimate | None] = {}
@@ -40,6 +43,17 @@ class EstimatedFacts:
         """Of the jobs of this simulation."""
         self._models = models
         return self
+
+    def estimate(self, job: Job, now: float) -> Estimate | None:
+        """Of what has been reported and learned by now. Work counts, not time: what a job has used of its machine."""
+        model = self._models[job.id]
+        trace = model.trace
+        done = trace.duration - model.left(now)  # what it has done so far is no secret
+        if trace.learning is None or done <= 0:
+            return self._history.remaining(trace.user, trace.name, trace.gpus, done)
+        if trace.announced is not None and (found := self._by_steps(model, trace.learning, trace.announced, done)):
+            return found
+        return self._with_curve(model, trace.learning, done)
 
     def remaining(self, job: Job, now: float) -> float:
         if job.spots:
@@ -96,14 +110,23 @@ class EstimatedFacts:
         return self._at_submit[job.id]
 
     def _remaining(self, job: Job, now: float) -> float:
-        model = self._models[job.id]
-        trace = model.trace
-        done = trace.duration - model.left(now)  # what it has done so far is no secret
-        if trace.learning is not None and done > 0:
-            estimate = self._with_curve(model, trace.learning, done)
-        else:
-            estimate = self._history.remaining(trace.user, trace.name, trace.gpus, done)
+        estimate = self.estimate(job, now)
         return estimate.expected if estimate else math.inf
+
+    def _by_steps(self, model: JobModel, curve: LearningCurve, announced: float, done: float) -> Estimate | None:
+        """As of its last report, less what it has done since; None before the first."""
+        duration, count = model.trace.duration, curve.passed(done / model.trace.duration)
+        part, reports = curve.part(count), len(curve)
+        ran = part * duration * self._blur(model, count)
+        found = remaining_by_steps(ran, part * reports, round(announced * reports))
+        return found.after(part * duration - done).at_least(0.0) if found else None
+
+    def _blur(self, model: JobModel, reports: int) -> float:
+        """How far the mean step so far is off the mean of all: the less, the more there were."""
+        if not self._step_noise or not reports:
+            return 1.0
+        luck = random.Random(f"{self._seed} {model.job.id} {reports}").gauss(0.0, 1.0)
+        return max(0.1, 1.0 + luck * self._step_noise / math.sqrt(reports))
 
     def _with_curve(self, model: JobModel, curve: LearningCurve, done: float) -> Estimate | None:
         """Its steps are counted in parts of its work, and nobody knows how many it will do."""

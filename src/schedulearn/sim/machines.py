@@ -8,8 +8,10 @@ from schedulearn.control.share import ShareLoop
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.node import Node
 from schedulearn.domain.resources import CPUS
+from schedulearn.estimate.remaining import Estimate
 from schedulearn.policies.share.division import max_min
-from schedulearn.policies.sharing import Container, Share, Shares
+from schedulearn.policies.sharing import Container, Left, Shares
+from schedulearn.policies.stages import Facts, Policy
 from schedulearn.sim.metrics import Recorder
 from schedulearn.sim.model import JobModel
 from schedulearn.traces.types import Workload
@@ -46,8 +48,9 @@ class Tenant:
 class Machine:
     """Implements `policies.sharing.ShareNode` and `control.share.LimitSetter`."""
 
-    def __init__(self, node: Node, loop: ShareLoop | None, *, counts_cores: bool) -> None:
+    def __init__(self, node: Node, loop: ShareLoop | None, facts: Facts, *, counts_cores: bool) -> None:
         self.name, self.cores = node.name, node.usable[CPUS]
+        self._facts = facts
         self.now = 0.0
         self.loop = loop
         self.tenants: dict[JobId, Tenant] = {}  # in the order of arrival
@@ -68,6 +71,14 @@ class Machine:
     def goal(self, job: JobId) -> str:
         curve = self.tenants[job].model.trace.learning
         return curve.goal if curve else "min"
+
+    def left(self, job: JobId) -> Left | None:
+        tenant = self.tenants[job]
+        found = self._facts.estimate(tenant.model.job, self.now)
+        # What it does in a second alone takes the cores that it keeps busy then.
+        if found is None:
+            return None
+        return Estimate(tenant.alone * found.low, tenant.alone * found.expected, tenant.alone * found.high)
 
     # --- the executor
 
@@ -99,13 +110,12 @@ class Machine:
 class Machines:
     """All of them. None (see `shared`) where cores do not matter: then they cost nothing."""
 
-    def __init__(
-        self, nodes: Iterable[Node], share: Share | None, name: str, recorder: Recorder, *, cores: bool
-    ) -> None:
-        """`name` is the share stage's; `cores`: does the allocate stage give out whole ones?"""
+    def __init__(self, nodes: Iterable[Node], policy: Policy, facts: Facts, recorder: Recorder, *, cores: bool) -> None:
+        """`cores`: does the allocate stage give out whole ones?"""
         self._counts_cores, self._recorder = cores, recorder
+        share, name = policy.share, policy.stages.get("share", "")
         self._machines = {
-            node.name: Machine(node, ShareLoop(share, name) if share else None, counts_cores=cores)
+            node.name: Machine(node, ShareLoop(share, name) if share else None, facts, counts_cores=cores)
             for node in nodes
             if node.usable[CPUS] > 0
         }

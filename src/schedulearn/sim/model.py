@@ -7,6 +7,7 @@ from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.spec import JobSpec, Preemptible, WorkerResources, Workers
 from schedulearn.domain.speedup import SpeedUp, assumed_speedup
+from schedulearn.estimate.remaining import Estimate
 from schedulearn.traces.types import TraceJob
 
 _GPU = WorkerResources(gpus=1, cpus_min=0.0, cpus_max=0.0)
@@ -149,6 +150,10 @@ class OracleFacts:
 
     def remaining(self, job: Job, now: float) -> float:
         return self._models[job.id].left(now)
+
+    def estimate(self, job: Job, now: float) -> Estimate | None:
+        left = self.remaining(job, now)
+        return Estimate(left, left, left, "the trace")
 
     def duration(self, job: Job) -> float:
         return self._models[job.id].trace.duration

@@ -22,6 +22,7 @@ class TraceJob:
     speedup: SpeedUp | None = None  # measured; None: the assumed one
     cpus: float = 0.0  # cores that each worker keeps busy when it is alone; 0: cores do not matter to it
     learning: LearningCurve | None = None  # what it reports as it gets on; None: not known
+    announced: float | None = None  # steps its user said it takes, as a part of those it does; None: nothing was said
 
 
 @dataclass(frozen=True, slots=True)
