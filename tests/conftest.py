@@ -5,6 +5,7 @@ that a change fails one.
 """
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,8 @@ settings.register_profile(
     "default", deadline=None, derandomize=not os.environ.get("EXPLORE"), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("default")
+# Whoever starts the tests in the background may have them ignore Ctrl-C, and programs started here would do the same.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

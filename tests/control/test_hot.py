@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from schedulearn.control.explain import explain
+from schedulearn.control.hot import may_grow_at
 from schedulearn.domain import events as ev
 from schedulearn.domain.commands import Regroup, ResumeWorker, StartAttempt, StartWorkers, StopWorker
 from schedulearn.domain.group import Group
@@ -260,6 +261,7 @@ def test_a_server_that_is_lost_takes_only_its_own_workers_along() -> None:
     w.cycle(ev.NodeGone(w.now, NodeName("b"), "no answer for long"))
     assert (w.job(1).state, w.crew(1)) == (JobState.RUNNING, [0, 1])
     assert {lease.node for lease in w.state.leases.values()} == {"a"}
+    assert may_grow_at(w.state, w.state.attempts[JobId(1)]) == w.now + w.state.regrow_after, "it is one loss"
 
 
 # --- the end
@@ -443,6 +445,15 @@ def test_the_range_of_a_running_job_is_changed_without_a_restart(low: int, high:
     assert (w.crew(1), w.job(1).attempt, w.job(1).state) == (crew, 1, JobState.RUNNING)
     assert (w.job(1).shape.workers.min, w.job(1).shape.workers.max) == (low, high)
     assert causes(w, "updated") == [f"workers {low}..{high} set by ann"]
+
+
+def test_a_launcher_that_was_started_for_one_number_keeps_it() -> None:
+    w = world(policy="fifo")
+    w.submit(hot(1, (2, 2, 2), launcher=Launcher.HOROVOD))
+    w.started(1)
+    update(w, 1, 1)
+    assert w.crew(1) == [0, 1]
+    assert w.job(1).shape.workers.min == 2
 
 
 def test_one_that_may_not_be_stopped_shrinks_all_the_same_if_its_workers_can_leave() -> None:

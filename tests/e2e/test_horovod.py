@@ -40,7 +40,7 @@ def test_processes_come_and_go(client: Client, tmp_path: Path) -> None:
     command = f"python {EXAMPLE} --steps 1000000 --pace 0.05 --until {until}"
     job = submit(client, spec(command, launcher="horovod", workers="1..2", env=env, resources={"cpus": 0.9}))
     trains_with(client, job, 1)
-    client.update(job, workers=2)
+    client.update(job, workers="2..3")
     trains_with(client, job, 2)
     client.update(job, workers=1)
     trains_with(client, job, 1)

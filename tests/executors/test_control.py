@@ -21,6 +21,7 @@ def test_what_is_not_newer_changes_nothing(group: Group) -> None:
         (KNOWN, {"cpus": 2.0, "threads": 2, "memory": None}),
         (b'{"cpus": 2.0, "world_size": 1}', {"cpus": 2.0}),  # of an earlier version
         (b'{"cpus": 2', {}),
+        (b'{"cpus": 2.0, "generation": "x", "members": []}', {"cpus": 2.0}),
         (b"", {}),
         (b"[1]", {}),
     ],

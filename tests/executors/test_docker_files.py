@@ -14,6 +14,7 @@ from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.outcome import Ending
+from schedulearn.domain.spec import Workers
 from schedulearn.executors.common.archive import Entry, moved, pack, unpack
 from schedulearn.executors.common.folders import StaleAttempt, commit, newest_attempt, prepare_job_folders, settle
 from schedulearn.executors.common.paths import JobPaths
@@ -106,6 +107,27 @@ def test_where_the_first_one_has_left_the_next_one_leads(containers: DockerBench
         containers.touch(launch, "go")
         assert containers.ended(launch).ok
     assert (containers.paths(members[0]).job.run / "mine").read_text() == "1.1.1\n"
+
+
+def test_a_new_leader_with_an_older_checkpoint_keeps_the_jobs(containers: DockerBench) -> None:
+    executor = containers.executor()
+    save = "[ ! -e save ] || echo $SCHEDULEARN_WORKER > $SCHEDULEARN_CHECKPOINT_DIR/n"
+    waits = f"while [ ! -e go ]; do sleep 0.01; done; {save}"
+    several = {"workers": Workers(1, 3, 3)}
+    members = [containers.launch(waits, rank=rank, group=Group(0, (0, 1, 2)), spec=several) for rank in range(3)]
+    for launch in members:
+        executor.start(launch)
+        containers.started(launch)
+    kept = containers.paths(members[0]).job.checkpoint / "n"
+    for launch, saves, expected in zip(members, (True, False, True), ("1.1.0\n", "1.1.0\n", "1.1.2\n"), strict=True):
+        if saves:
+            containers.touch(launch, "save")
+        containers.touch(launch, "go")
+        assert containers.ended(launch).ok
+        assert kept.read_text() == expected
+        for other in members[launch.worker.rank + 1 :]:
+            rank = launch.worker.rank + 1
+            executor.regroup(other.worker, other.node, Group(rank, tuple(range(rank, 3))))
 
 
 def test_reports_that_could_not_be_delivered(containers: DockerBench) -> None:
@@ -295,3 +317,24 @@ def test_a_crash_leaves_the_old_or_the_new(job: JobPaths) -> None:
     assert [path.name for path in job.run.iterdir()] == ["new"]
     assert not fresh.exists()
     assert not (job.folder / "run.old").exists()
+
+
+def test_an_older_or_empty_checkpoint_replaces_no_newer_one(job: JobPaths) -> None:
+    prepare_job_folders(worker(1), job, None, None)
+
+    def save(name: str, at: float) -> None:
+        def fill(folder: Path) -> None:
+            (folder / "step").mkdir()
+            (folder / "step" / name).touch()
+            os.utime(folder / "step" / name, (at, at))
+            (folder / ".half").touch()  # being written: it says nothing
+
+        commit(worker(1), job, job.checkpoint, fill, keep_newer=True)
+
+    for name, at, kept in (("a", 100.0, "a"), ("b", 200.0, "b"), ("c", 150.0, "b")):
+        save(name, at)
+        assert [path.name for path in (job.checkpoint / "step").iterdir()] == [kept]
+    commit(worker(1), job, job.checkpoint, lambda _: None, keep_newer=True)
+    assert (job.checkpoint / "step" / "b").exists()
+    commit(worker(1), job, job.checkpoint, lambda _: None)
+    assert not list(job.checkpoint.iterdir()), "a job alone may remove its own"

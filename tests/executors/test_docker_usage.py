@@ -221,7 +221,7 @@ def test_an_engine_elsewhere_is_asked_for_the_new_limits(containers: DockerBench
     told = ContainerUsage(calls, lambda _: containers.name(launch), clock, every=0.1, look_here=False)
     limiter = Limiter(Containers(calls, instance_of(containers.root)), told, 2.0, clock)
     assert containers.until(lambda: told.read(launch.worker)).limits.cpus == 1.0
-    event = limiter.set(launch.worker, Limits(cpus=0.75))
+    event = limiter.set(launch.worker, containers.paths(launch), Limits(cpus=0.75))
     assert event is not None
     assert event.limits.cpus == 0.75
     containers.until(lambda: told.read(launch.worker).limits.cpus == 0.75, "the new limit is told")

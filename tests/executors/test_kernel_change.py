@@ -1,14 +1,18 @@
 """Threads above the quota collapse throughput: who is told what, and when."""
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.usage import Limits
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths
 from schedulearn.executors.kernel import change as module
 from schedulearn.executors.kernel.change import Ack, change, control_text, read_ack
+from schedulearn.executors.process.limits import said_of_threads
 
 BEFORE = Limits(1.0, 100, 1000)
 
@@ -122,3 +126,30 @@ def test_the_control_file(known: bytes, others: dict[str, int]) -> None:
     text = json.loads(control_text(known, Limits(2.5, 7, 1000), 4.0))
     assert text == {"cpus": 2.5, "threads": 2, "memory": 1000, **others}
     assert json.loads(control_text(known, Limits(), 4.0))["threads"] == 4
+
+
+def test_a_change_of_cores_alone_leaves_the_memory_as_it_was_told() -> None:
+    text = control_text(b'{"memory": 500}', Limits(), 4.0)  # half of what is read back
+
+    def tell(limits: Limits) -> None:
+        nonlocal text
+        text = control_text(text, limits, 4.0)
+
+    for cpus in (0.5, 2.0):
+        change(Limits(cpus), BEFORE, 4.0, lambda asked: asked.over(BEFORE), tell, lambda: None)
+        assert json.loads(text) == {"cpus": cpus, "threads": max(1, int(cpus)), "memory": 500}
+    change(Limits(memory=1 << 30), BEFORE, 4.0, lambda asked: asked.over(BEFORE), tell, lambda: None)
+    assert json.loads(text)["memory"] == 1 << 30
+
+
+@pytest.mark.parametrize("kind", ["large", "link", "pipe"])
+def test_an_acknowledgement_that_is_no_small_file(tmp_path: Path, kind: str) -> None:
+    paths = WorkerPaths(JobPaths(tmp_path), tmp_path)
+    if kind == "large":
+        paths.ack.write_bytes(b'{"threads": 2, "fixed": true}'.ljust(1 << 20))
+    elif kind == "link":
+        (tmp_path / "other").write_bytes(b'{"threads": 2, "fixed": true}')
+        paths.ack.symlink_to(tmp_path / "other")
+    else:
+        os.mkfifo(paths.ack)
+    assert said_of_threads(paths) == (Ack(2, True) if kind == "large" else None)

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.outcome import Ending
 from schedulearn.domain.ports import Launch
 from schedulearn.domain.spec import JobSpec, Launcher, WorkerResources, Workers
 from schedulearn.domain.usage import Limits
+from schedulearn.executors.common.archive import Entry, pack
 from schedulearn.executors.common.launching import HOSTS, launched
 from schedulearn.executors.common.paths import write_json
 from schedulearn.executors.kernel.groups import read_limits
@@ -72,7 +74,7 @@ def test_horovod_runs_everything_in_worker_0() -> None:
     begin = ("horovodrun", "--gloo", "--network-interfaces", "lo", "-np", "2")
     assert fixed == (*begin, "-H", "localhost:2", "/bin/sh", "-c", "python train.py")
     elastic = launched(launch_of(("python", "train.py"), Launcher.HOROVOD), "/a b/hosts")
-    bounds = ("--min-np", "1", "--max-np", "3", "--host-discovery-script", "sh '/a b/hosts'")
+    bounds = ("--min-np", "1", "--max-np", "1024", "--host-discovery-script", "sh '/a b/hosts'")
     assert elastic == (*begin, *bounds, "python", "train.py")
     assert "horovodrun" not in launched(launch_of("python train.py", Launcher.HOROVOD, rank=1), "/hosts")
 
@@ -135,7 +137,7 @@ def test_placeholders_end_with_worker_0(kind: str, request: pytest.FixtureReques
     for launch in (first, second):
         executor.start(launch)
         bench.started(launch)
-    bench.until(lambda: b"--max-np 3" in bench.output(first), "Horovod was started")
+    bench.until(lambda: b"--max-np 1024" in bench.output(first), "Horovod was started")
     bench.touch(first, "go")
     assert bench.ended(first).ok
     assert bench.ended(second).ok
@@ -203,3 +205,55 @@ def test_worker_0_has_the_limits_of_all(bench: Any, tmp_path: Path, real_cgroups
     bench.until(lambda: json.loads(bench.paths(first).control.read_text())["cpus"] == 0.25)
     bench.touch(first, "go")
     assert bench.ended(first).ok
+
+
+def test_limits_follow_the_group_and_memory_does_not_pile_up(bench: Any, tmp_path: Path, real_cgroups: Cgroups) -> None:
+    first = horovod(bench, tmp_path, 0, cpu_limit=0.5, spec={"resources": WorkerResources(memory=100 << 20)})
+    executor = bench.executor(cgroups=real_cgroups)
+    executor.start(first)
+    bench.started(first)
+    groups = made_groups(read_orders(bench.paths(first))["groups"])
+    for generation, size in enumerate((1, 2, 1, 2, 3, 1, 2), 1):
+        executor.regroup(first.worker, first.node, Group(generation, tuple(range(size))))
+        bench.until(lambda size=size: read_limits(groups).cpus == 0.5 * size, "as many cores as its group has")
+    executor.set_limits(first.worker, first.node, Limits(cpus=0.25))
+    bench.until(lambda: json.loads(bench.paths(first).control.read_text())["cpus"] == 0.25)
+    assert read_limits(groups).memory == 300 << 20, "what the largest group had"
+    assert json.loads(bench.paths(first).control.read_text())["memory"] == 100 << 20
+
+    members(bench, first, 0, 1, 2)  # the service was killed right after it wrote this
+    executor.regroup(first.worker, first.node, Group(7, (0, 1, 2)))
+    bench.until(lambda: read_limits(groups).cpus == 0.75, "it is told again of a group that it knows")
+    bench.touch(first, "go")
+    assert bench.ended(first).ok
+
+
+@pytest.mark.slow
+def test_what_a_container_makes_of_its_control_file_does_not_count(containers: Any, tmp_path: Path) -> None:
+    memory = 100 << 20
+    first = horovod(containers, tmp_path, 0, cpu_limit=0.25, spec={"resources": WorkerResources(memory=memory)})
+    executor = containers.executor()
+    executor.start(first)
+    containers.started(first)
+    kept = containers.paths(first).control
+    forged = {"cpus": 64.0, "memory": 1 << 40, "world_size": 1000, "generation": "x", "members": "none"}
+    for generation, size in enumerate((3, 1, 2), 1):
+        plant(containers, first, json.dumps(forged).encode())
+        executor.regroup(first.worker, first.node, Group(generation, tuple(range(size))))
+        quota = 25_000 * size
+        containers.until(lambda quota=quota: containers.inspect(first)["HostConfig"]["CpuQuota"] == quota, "its share")
+    plant(containers, first, b"{")
+    executor.set_limits(first.worker, first.node, Limits(cpus=0.5))
+    containers.until(lambda: json.loads(kept.read_text())["cpus"] == 0.5)
+    host = containers.inspect(first)["HostConfig"]
+    assert (host["CpuQuota"], host["Memory"]) == (100_000, 3 * memory)
+    told = {"cpus": 0.5, "threads": 1, "memory": memory, "world_size": 2, "generation": 3, "members": [0, 1]}
+    assert json.loads(kept.read_text()) == told
+    executor.stop(first.worker, first.node, 0.0)
+    containers.ended(first)
+
+
+def plant(containers: Any, launch: Launch, text: bytes) -> None:
+    with containers.daemon.client() as client:
+        entry = Entry("schedulearn/control.json", content=text, mode=0o644)
+        client.api.put_archive(containers.name(launch), "/", b"".join(pack([entry], (0, 0))))

@@ -52,6 +52,16 @@ def test_horovods_processes_have_ranks_of_their_own(monkeypatch: pytest.MonkeyPa
     assert found.rank == 2, "only one of them saves"
 
 
+def test_horovods_processes_share_the_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    control = tmp_path / "control.json"
+    control.write_text('{"world_size": 3, "members": [0, 1, 2], "generation": 1}')
+    for name, value in {"WORKER": "17.2.0", "CONTROL": str(control)}.items():
+        monkeypatch.setenv(f"SCHEDULEARN_{name}", value)
+    monkeypatch.setenv("HOROVOD_RANK", "2")
+    monkeypatch.setenv("HOROVOD_SIZE", "3")
+    assert tuple(job.place()) == (2, 3)
+
+
 @pytest.mark.parametrize("text", ["", "17", "17.2", "a.b.c"])
 def test_a_strange_worker_id_is_no_job(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("SCHEDULEARN_WORKER", text)

@@ -15,6 +15,7 @@ from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.service.config import DataFolder
 from schedulearn.service.launch import Launcher
 from schedulearn.service.progress import ProgressWatcher
+from schedulearn.service.reports import add_reports
 from schedulearn.service.roles import SchedulerLease
 from schedulearn.service.scheduler import Scheduler
 from schedulearn.sim.executor import SimulatedExecutor, World
@@ -225,21 +226,16 @@ def test_the_workers_of_a_job_are_those_who_train(bench: Bench) -> None:
     assert len(bench.store.leases()) == 3, "who leaves keeps its lease"
 
 
-def test_who_has_left_no_longer_speaks_for_the_job(bench: Bench) -> None:
+def test_the_curve_goes_on_when_another_one_leads(bench: Bench) -> None:
     job = shrunk(bench)
-    for rank, value in ((0, 0.5), (1, 0.25)):
-        bench.store.add_points(job, 1, rank, "report", [Point(0, bench.clock.now(), 7, "loss", value)])
-
-    def spoken() -> tuple[float, float, float]:
-        row = bench.store.job(job)
-        assert row
-        assert row.progress
-        return row.progress.value, bench.store.series_of(job)[0].last, bench.store.curve(job, "loss")[-1].value
-
-    assert spoken() == (0.5, 0.5, 0.5)
-    bench.exited("1.1.0", KILLED)
-    bench.cycle()
-    assert spoken() == (0.25, 0.25, 0.25)
+    for rank in (0, 1):
+        at, loss = bench.clock.now(), 0.5 / (rank + 1)
+        add_reports(bench.store, WorkerId(job, 1, rank), [Point(0, at, 7 + rank, "loss", loss)])
+    assert [(point.step, point.value) for point in bench.store.curve(job, "loss")] == [(7, 0.5), (8, 0.25)]
+    row = bench.store.job(job)
+    assert row
+    assert row.progress
+    assert (row.progress.step, row.progress.value) == (8, 0.25)
 
 
 def test_the_output_of_the_new_leader_is_followed(bench: Bench) -> None:

@@ -1,6 +1,7 @@
 """How groups are formed: of exactly the members of the newest generation, with one answer for all, each once."""
 
 import asyncio
+from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
@@ -270,3 +271,16 @@ def test_attempts_that_nobody_asks_for_are_forgotten() -> None:
 def test_a_service_that_stops_lets_nobody_wait() -> None:
     answer = asyncio.run(Rendezvous(closing=lambda: True).join(ATTEMPT, 0, 0, (0, 1), 0, Wait(20.0)))
     assert answer.missing == (1,)
+
+
+def test_a_service_that_stops_lets_nobody_wait_for_a_value() -> None:
+    async def ask() -> Mapping[str, str]:
+        stopping = False
+        meeting = Rendezvous(closing=lambda: stopping)
+        joined = await asyncio.gather(*(meeting.join(ATTEMPT, rank, 0, (0, 1), 0, Wait(20.0)) for rank in (0, 1)))
+        assert joined[0].group
+        stopping = True
+        # If it went on without giving way to others, this would not be cut off.
+        return await asyncio.wait_for(meeting.get(ATTEMPT, joined[0].group, ["never"], Wait(20.0)), 10.0)
+
+    assert asyncio.run(ask()) == {}

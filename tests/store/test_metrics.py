@@ -216,19 +216,3 @@ def test_how_far_the_output_was_searched(make):
     make.store.set_pattern_offset(worker, 2**40)
     assert make.store.pattern_offset(worker) == 2**40
     assert make.store.pattern_offset(WorkerId(job.id, 1, 1)) == 0
-
-
-def test_who_has_left_speaks_for_its_job_only_if_nobody_else_does(make):
-    job = make.running(workers=2)
-    make.store.add_points(job.id, 1, 0, "report", [Point(0, AT, 1, "loss", 0.5)])
-    attempt = make.attempt(job, 2)
-    attempt.workers[0].left_at = AT + 1
-    make.save(attempts=[attempt])
-
-    def spoken():
-        series, curve = make.store.series_of(job.id), make.store.curve(job.id, "loss")
-        return [s.last for s in series], curve[-1].value, make.store.job(job.id).progress.value
-
-    assert spoken() == ([0.5], 0.5, 0.5)
-    make.store.add_points(job.id, 1, 1, "report", [Point(0, AT, 2, "loss", 0.25)])
-    assert spoken() == ([0.25], 0.25, 0.25)

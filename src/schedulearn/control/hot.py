@@ -193,12 +193,12 @@ def _changed(state: State, job: Job, attempt: Attempt, now: float, told: Sequenc
 
 
 def may_grow_at(state: State, attempt: Attempt) -> float:
-    """Not before this: where workers are lost again and again, more of them would be."""
-    lost = [
+    """Not before this: where workers are lost again and again, more of them would be. One node lost is one loss."""
+    lost = {
         worker.ended_at
         for worker in attempt.workers
         if worker.ended_at is not None and worker.ended_at == worker.left_at and not _ended_well(worker)
-    ]
+    }
     if not lost:
         return -math.inf
     return max(lost) + min(_LONGEST_BACKOFF, state.regrow_after * 2.0 ** min(len(lost) - 1, 30))

@@ -31,7 +31,7 @@ def resize(state: State, job: Job, before: int, now: float) -> None:
 
 
 def set_range(state: State, job: Job, asked: Mapping[str, int] | None, now: float) -> None:
-    """From now on it may have so many workers (None: as before); Conflict, with nothing changed, if it cannot be.
+    """From now on it may have so many workers (None: as before); Conflict, with no worker changed, if it cannot be.
 
     A job that has more is made smaller at once, one that has fewer larger.
     """
@@ -111,6 +111,8 @@ def _check_may_change(job: Job, have: int) -> None:
         raise Conflict(f"{has}, and is suspended: ask again when it runs, or for a range with {have} in it")
     if job.state is not JobState.RUNNING:
         raise Conflict(f"{has}, and is {job.state}: ask again when it runs, or for a range with {have} in it")
+    if job.spec.launcher is Launcher.HOROVOD and job.spec.workers.min == job.spec.workers.max:
+        raise Conflict(f"{has}, and Horovod was started for just so many: cancel it, and submit it again")
     if not (job.spec.hot or job.gives_way):
         why = "preemptible is false" if job.spec.preemptible is Preemptible.NO else "no checkpoint of it was seen yet"
         raise Conflict(f"{has}; for another number it would have to be stopped, and it may not be: {why}")

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 _ANSWER = 10.0  # seconds for the service to answer, besides those that it was asked to wait
 _LOOK = 0.02  # seconds between two looks whether there is still a reason to wait
 _GONE = 404
+_CONFLICT = 409
 
 
 class Away(Exception):
@@ -142,7 +143,7 @@ def _wait_for(sock: socket.socket, seconds: float, enough: Callable[[], bool]) -
 
 
 def _read(status: int, content: bytes) -> Any:
-    if status >= 500:
+    if status >= 500 or status == _CONFLICT:  # too many wait, or there is no room for more at present
         raise Away(f"the service answers with status {status}")
     try:
         said = json.loads(content) if content else {}

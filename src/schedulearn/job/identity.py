@@ -41,13 +41,15 @@ def info() -> Info | None:
         worker=env["SCHEDULEARN_WORKER"],
         # A launcher (Horovod, torchrun) may start several processes in one worker, and gives each its own rank.
         rank=_number(env.get("HOROVOD_RANK") or env.get("RANK"), rank),
-        world_size=_number(env.get("WORLD_SIZE"), read_control().world_size),
+        world_size=_number(env.get("HOROVOD_SIZE") or env.get("WORLD_SIZE"), read_control().world_size),
         checkpoint_dir=Path(folder) if folder else None,
     )
 
 
 def place() -> Place:
     """The place of this process now. It changes while a job runs whose workers come and go."""
+    if "HOROVOD_RANK" in os.environ:  # all its processes are in worker 0
+        return Place(_number(os.environ["HOROVOD_RANK"], 0), _number(os.environ.get("HOROVOD_SIZE"), 1))
     rank, size = _number(os.environ.get("RANK"), 0), _number(os.environ.get("WORLD_SIZE"), 1)
     worker = _worker()
     if worker is None or "SCHEDULEARN_CONTROL" not in os.environ:

@@ -205,11 +205,14 @@ class Trainer:
     def _regroup(self, end: int, generation: int = 0) -> bool:
         """Form a group, and have the state of whoever has come furthest. Whether the training is over."""
         self._pausing = self._has_state
+        follows = self._has_state and self.rank != 0
         while True:
             try:
                 joined = self._team.join(self.steps if self._has_state else -1, generation)
                 if joined.differ:
                     self._take_over(joined.newest)
+                if follows and self.rank == 0:
+                    self._save()  # the leader before it may have had the only checkpoint, in a place of its own
                 return False
             except Broken:
                 continue

@@ -122,7 +122,8 @@ class ProgressWatcher:
             points += self._points(watched, watched.offset, b"\n")
         worker = watched.worker
         if points:
-            self._store.add_points(worker.job, worker.attempt, worker.rank, "pattern", points)
+            # Only one worker is read at a time: its curve goes on when another one leads.
+            self._store.add_points(worker.job, worker.attempt, worker.rank, "pattern", points, 0)
         self._store.set_pattern_offset(worker, watched.offset - len(watched.rest))
 
     def _points(self, watched: _Watched, offset: int, data: bytes) -> Iterator[Point]:

@@ -18,7 +18,7 @@ from schedulearn.domain.ids import AttemptId
 LONGEST_WAIT = 20.0  # seconds that an answer may take
 MOST_WAITING = 4_000  # requests of one attempt that wait at a time
 MOST_KEYS = 10_000  # of one group
-MOST_BYTES = 8_000_000  # of one group
+MOST_BYTES = 1_000_000  # of one group; gloo needs some kilobytes
 MOST_BYTES_OF_ALL = 64_000_000  # of all groups together
 _FORGET_AFTER = 600.0  # seconds without a request
 _SLICE = 0.5  # seconds until a request that waits notices that the service stops
@@ -209,8 +209,10 @@ class Rendezvous:
     async def get(self, attempt: AttemptId, group: str, keys: Collection[str], wait: "Wait") -> Mapping[str, str]:
         """The values of those keys that are there; waits until all are, as long as `wait` lasts."""
         found, entry = self._group(attempt, group), self._entry(attempt)
-        while not found.over and any(key not in found.values for key in keys) and wait.goes_on():
+        missing = [key for key in keys if key not in found.values]
+        while missing and not found.over and wait.goes_on() and not self.closing():
             await self._patiently(entry, found.changed, wait)
+            missing = [key for key in missing if key not in found.values]
         if found.over:
             raise _no_group(group)
         return {key: found.values[key] for key in keys if key in found.values}

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from schedulearn.control.ledger import Ledger
 from schedulearn.control.resizing import spots_within
+from schedulearn.domain.errors import InvalidSpec
 from schedulearn.domain.job import Lease, Spot
 from schedulearn.domain.node import Node
-from schedulearn.domain.spec import Preemptible, Workers
+from schedulearn.domain.spec import Launcher, Preemptible, Workers
 from schedulearn.domain.states import JobState
 from schedulearn.executors.common.folders import has_files
 from schedulearn.executors.common.paths import JobPaths
@@ -20,7 +21,11 @@ _WITH_WORKERS = (JobState.STARTING, JobState.RUNNING, JobState.PAUSED)
 
 def check_workers(row: JobRow, workers: Workers, nodes: Sequence[Node], leases: Sequence[Lease], data: Path) -> None:
     """InvalidSpec or Conflict say why not. What is promised to others the scheduler alone knows: it looks again."""
-    check_possible(replace(row.job.spec, workers=workers), nodes)
+    spec = row.job.spec
+    check_possible(replace(spec, workers=workers), nodes)
+    if spec.launcher is Launcher.HOROVOD and spec.resources.gpus and workers.min < workers.max:
+        problem = "a job of Horovod with GPUs cannot change its size: it keeps the devices it starts with"
+        raise InvalidSpec("workers", problem, "one number")
     if row.job.state not in _WITH_WORKERS:
         return
     ledger = Ledger()

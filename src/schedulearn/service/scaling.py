@@ -45,17 +45,18 @@ class Scaling:
         self._store = store
         self._times: StepTimes | None = None
         self._runners: dict[JobId, _Runner] = {}
-        self._curves: dict[JobId, SpeedUp | None] = {}
+        self._curves: dict[tuple[JobId, int], SpeedUp | None] = {}  # by job and its largest size
         self._looked_at = -math.inf
 
     def speedup(self, job: Job) -> SpeedUp | None:
         """None where nothing is known. Policies ask often: an answer stays until more is learned."""
-        if job.id not in self._curves:
+        most = job.shape.workers.max
+        key = job.id, most
+        if key not in self._curves:
             if len(self._curves) >= _MOST_CURVES:
                 self._curves.clear()
-            most = job.shape.workers.max
-            self._curves[job.id] = self._known().speedup(job.id, job.user, job.spec.name, most) if most > 1 else None
-        return self._curves[job.id]
+            self._curves[key] = self._known().speedup(job.id, job.user, job.spec.name, most) if most > 1 else None
+        return self._curves[key]
 
     def measured(self, job: JobId) -> list[int]:
         """At which numbers of workers."""

@@ -165,6 +165,8 @@ class Scheduler:
         events = []
         while not self._inbox.empty():
             event = self._inbox.get()
+            if isinstance(event, ev.WorkerExited):
+                self._progress.finish(event.worker)  # once more: a change of leader may just have begun to watch it
             if isinstance(event, ev.NodeSeen | ev.NodeLost):
                 self._nodes_seen_at = 0.0  # what is true of nodes is asked for: this may be old news
             else:

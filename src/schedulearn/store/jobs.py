@@ -11,7 +11,7 @@ from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.states import FINISHED, JobState
 from schedulearn.store.base import Part, in_chunks
 from schedulearn.store.codec import attempt_from, event_values, job_from, job_values, worker_from
-from schedulearn.store.metrics import first_to_speak, progress_from
+from schedulearn.store.metrics import progress_from
 from schedulearn.store.tables import attempts, events, jobs, leases, metric_series, requests, workers
 from schedulearn.store.types import JobRow, JobSort, Placement, Progress, Request
 
@@ -147,7 +147,7 @@ def _progress(connection: sa.Connection, metrics: Mapping[JobId, str]) -> dict[J
         wanted = metric_series.c.job.in_(some) & metric_series.c.name.in_(sorted(set(metrics.values())))
         # Of several workers that report, the one that speaks for the job is seen last.
         query = sa.select(metric_series).where(wanted)
-        for row in connection.execute(query.order_by(*(part.desc() for part in first_to_speak()))):
+        for row in connection.execute(query.order_by(metric_series.c.rank.desc())):
             if row.name == metrics[row.job]:
                 progress[row.job] = progress_from(row)
     return progress

@@ -11,7 +11,7 @@ from schedulearn.domain.ids import JobId, WorkerId
 from schedulearn.store.base import Part, in_chunks
 from schedulearn.store.codec import Values
 from schedulearn.store.columns import clamp
-from schedulearn.store.tables import jobs, metric_points, metric_series, workers
+from schedulearn.store.tables import metric_points, metric_series, workers
 from schedulearn.store.thinning import Track, reading_stride
 from schedulearn.store.types import CurvePoint, Point, Progress, Series, Source
 
@@ -82,7 +82,7 @@ class Metrics(Part):
         series = metric_series.c
         wanted = sa.select(metric_series).where(series.job == job, series.name == name[:_LONGEST_NAME])
         with self._db.read() as connection:
-            row = connection.execute(wanted.order_by(*first_to_speak()).limit(1)).one_or_none()
+            row = connection.execute(wanted.order_by(metric_series.c.rank).limit(1)).one_or_none()
             if row is None:
                 return []
             latest = CurvePoint(row.last_step, row.last_value, row.updated_at)
@@ -122,7 +122,7 @@ class Metrics(Part):
         """All metrics of a job, by name. Of several workers, one speaks for the job."""
         query = sa.select(metric_series).where(metric_series.c.job == job).order_by(metric_series.c.name)
         with self._db.read() as connection:
-            rows = connection.execute(query.order_by(*(part.desc() for part in first_to_speak()))).all()
+            rows = connection.execute(query.order_by(metric_series.c.rank.desc())).all()
         return list({row.name: _series_from(row) for row in rows}.values())
 
     def pattern_offset(self, worker: WorkerId) -> int:
@@ -133,15 +133,6 @@ class Metrics(Part):
     def set_pattern_offset(self, worker: WorkerId, offset: int) -> None:
         with self._db.write() as connection:
             connection.execute(sa.update(workers).where(_is(worker)).values(pattern_offset=offset))
-
-
-def first_to_speak() -> tuple[sa.ColumnElement[Any], ...]:
-    """The order in which the workers of a job speak for it: by rank, but those who have left the others last."""
-    series, own = metric_series.c, workers.c
-    newest = workers.join(jobs, (jobs.c.id == own.job) & (jobs.c.attempt == own.attempt))
-    left = sa.select(own.rank).select_from(newest).where(own.job == series.job, own.left_at.is_not(None))
-    gone = sa.exists(left.where(own.rank == series.rank).correlate(metric_series))
-    return sa.case((gone, 1), else_=0), series.rank
 
 
 def progress_from(row: sa.Row[Any]) -> Progress:

@@ -14,7 +14,8 @@ def group_values(group: Group) -> dict[str, object]:
 def with_group(known: bytes, group: Group) -> bytes | None:
     """The content of the file with this group; None if it has this one, or a newer one."""
     others = _content(known)
-    if others.get("generation", -1) >= group.generation and "members" in others:
+    generation = others.get("generation")
+    if isinstance(generation, int) and generation >= group.generation and "members" in others:
         return None
     return json.dumps({**others, **group_values(group)}).encode()
 
@@ -22,7 +23,7 @@ def with_group(known: bytes, group: Group) -> bytes | None:
 def leads(known: bytes, rank: int) -> bool:
     """Whether the worker with this rank is the first of the group. Where nothing is said of one, that is worker 0."""
     members = _content(known).get("members")
-    return rank == (members[0] if members else 0)
+    return rank == (members[0] if members and isinstance(members, list) else 0)
 
 
 def _content(known: bytes) -> dict[str, Any]:

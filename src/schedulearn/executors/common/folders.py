@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 import shutil
 import tempfile
@@ -61,10 +62,13 @@ def is_stale(worker: WorkerId, job: JobPaths) -> bool:
     return worker.attempt < newest_attempt(job)
 
 
-def commit(worker: WorkerId, job: JobPaths, folder: Path, fill: Callable[[Path], object]) -> None:
+def commit(
+    worker: WorkerId, job: JobPaths, folder: Path, fill: Callable[[Path], object], keep_newer: bool = False
+) -> None:
     """Replace one of a job's folders as a whole; StaleAttempt, and nothing changes, if a newer attempt has begun.
 
     `fill` puts the content into a new folder beside it. A crash at any point leaves the old content or the new.
+    `keep_newer`: content that is older than the present one is dropped.
     """
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=folder.parent))
     try:
@@ -73,10 +77,25 @@ def commit(worker: WorkerId, job: JobPaths, folder: Path, fill: Callable[[Path],
             if is_stale(worker, job):
                 raise StaleAttempt(f"attempt {worker.of} is not the newest one any more")
             settle(folder)
+            if keep_newer and newest_file(temporary) < newest_file(folder):
+                log.info("%s stays: what worker %s has of it is older", folder, worker)
+                return
             temporary.rename(_complete(folder))
             settle(folder)
     finally:
         remove_tree(temporary)
+
+
+def newest_file(folder: Path) -> float:
+    """When the newest of its files was changed; before all times if there is none. Hidden ones: see `has_files`."""
+    newest = -math.inf
+    for place, folders, files in os.walk(folder):
+        if Path(place) == folder:
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            files = [name for name in files if not name.startswith(".")]
+        for name in files:
+            newest = max(newest, (Path(place) / name).lstat().st_mtime)
+    return newest
 
 
 def settle(folder: Path) -> None:

@@ -24,6 +24,7 @@ _VARIABLES = r"(?P<variables>(?:\w+=\S*\s+)*)"
 _PYTHON_TEXT = re.compile(_VARIABLES + r"(?P<python>\S*python[\d.]*)\s+(?:-u\s+)*(?P<rest>(?:-m\s+)?[^-\s].*)")
 _SCRIPT_TEXT = re.compile(_VARIABLES + r"(?P<rest>\S+\.py(?:\s.*)?)")
 _PYTHON = re.compile(r"python[\d.]*")
+_MOST_PROCESSES = 1024  # of a Horovod job, as far as Horovod is concerned
 
 # Asked by Horovod every second. A control file that is being written says nothing: Horovod then asks again.
 HOSTS = """#!/bin/sh
@@ -84,17 +85,22 @@ def workers_now_in(carries: bool, control: bytes) -> int:
         return 1
     try:
         return max(1, int(json.loads(control)["world_size"]))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return 1
 
 
-def follow_group(before: bytes, after: bytes, set_limits: Callable[[Limits], None]) -> None:
-    """The limits of a worker that carries its group follow its size. Memory is not taken away: it is in use."""
-    content = json.loads(after)
-    if content.get("cpus") is not None:
-        set_limits(Limits(cpus=content["cpus"]))
-    if content.get("memory") is not None and workers_now_in(True, after) > workers_now_in(True, before):
-        set_limits(Limits(memory=content["memory"]))
+def follow_group(control: bytes, present: Limits, set_limits: Callable[[Limits], None]) -> None:
+    """The limits of a worker that carries its group follow its size; `control` has those of one worker.
+
+    `present`: what each of the group would have with the limits that are in force now. Memory is not taken away: it is
+    in use. Doing it again changes nothing.
+    """
+    content = json.loads(control)
+    cpus, memory = content.get("cpus"), content.get("memory")
+    if cpus is not None:
+        set_limits(Limits(cpus=cpus))
+    if memory is not None and present.memory is not None and present.memory < memory:
+        set_limits(Limits(memory=memory))
 
 
 # --- torchrun
@@ -146,5 +152,6 @@ def _under_horovod(launch: Launch, hosts: str, first_end: str) -> tuple[str, ...
     begin = ("horovodrun", "--gloo", "--network-interfaces", "lo", "-np", size)  # unless told, it waits for a 2nd host
     if workers.min == workers.max:
         return (*begin, "-H", f"localhost:{size}", *words)
-    bounds = ("--min-np", str(workers.min), "--max-np", str(workers.max))
+    # How many there are is told by the script alone: the range may be changed while it runs.
+    bounds = ("--min-np", "1", "--max-np", str(_MOST_PROCESSES))
     return (*begin, *bounds, "--host-discovery-script", f"sh {shlex.quote(hosts)}", *words)

@@ -1,4 +1,4 @@
-"""The control file in a container, and what the service keeps of it."""
+"""The control file in a container. The job owns it there: it is only written, and what counts is the service's copy."""
 
 from contextlib import suppress
 
@@ -14,10 +14,6 @@ from schedulearn.executors.docker.options import PLACES
 _LARGEST = 1 << 16  # bytes: whatever a job makes of these files
 
 
-def read_control(containers: Containers, container: str) -> bytes:
-    return read_small(containers, container, PLACES.control)
-
-
 def read_small(containers: Containers, container: str, path: str) -> bytes:
     """b"" if the job has removed it, or made something else of it."""
     with suppress(Refused):
@@ -29,27 +25,26 @@ def write_control(containers: Containers, container: str, owner: tuple[int, int]
     containers.put(container, pack([Entry(PLACES.control[1:], content=text, mode=0o644)], owner))
 
 
-def regroup(
-    containers: Containers, paths: WorkerPaths, container: str, owner: tuple[int, int], group: Group
-) -> tuple[bytes, bytes | None]:
-    """Tell it of the group; what its control file said before, and says now: None if it knows of a newer one.
+def regroup(containers: Containers, paths: WorkerPaths, container: str, owner: tuple[int, int], group: Group) -> bytes:
+    """Tell it of the group, unless it knows of a newer one; returns what it is told now.
 
-    The copy here says at its end whether it led.
+    The copy here says at its end whether it led. The container is told even if the copy has the group already: a crash
+    may have come between.
     """
-    if text := with_group(_kept(paths), group):
+    known = kept_control(paths)
+    if text := with_group(known, group):
         write_file(paths.control, text)
-    before = read_control(containers, container)
-    if after := with_group(before, group):
-        write_control(containers, container, owner, after)
-    return before, after
+    write_control(containers, container, owner, text or known)
+    return text or known
 
 
 def led(worker: WorkerId, paths: WorkerPaths) -> bool:
     """Whether its files are those of the job: it is, or was at its end, the first of its group."""
-    return leads(_kept(paths), worker.rank)
+    return leads(kept_control(paths), worker.rank)
 
 
-def _kept(paths: WorkerPaths) -> bytes:
+def kept_control(paths: WorkerPaths) -> bytes:
+    """What the service last wrote."""
     with suppress(FileNotFoundError):
         return paths.control.read_bytes()
     return b""

@@ -63,7 +63,8 @@ class Fetcher:
             if led(worker, paths):
                 self._replace(worker, paths, paths.job.run, container, WORK, owner)
                 if self._with_checkpoint:
-                    self._replace(worker, paths, paths.job.checkpoint, container, CHECKPOINT, owner)
+                    newer = _may_be_older(paths)
+                    self._replace(worker, paths, paths.job.checkpoint, container, CHECKPOINT, owner, newer)
 
     def fetch_checkpoint(
         self, worker: WorkerId, paths: WorkerPaths, container: str, owner: Owner, fits: Callable[[float], bool]
@@ -78,13 +79,20 @@ class Fetcher:
                 raise _NotNow
 
         try:
-            commit(worker, paths.job, paths.job.checkpoint, fill)
+            commit(worker, paths.job, paths.job.checkpoint, fill, keep_newer=_may_be_older(paths))
         except (_NotNow, Refused, StaleAttempt):
             return None
         return newest
 
     def _replace(
-        self, worker: WorkerId, paths: WorkerPaths, folder: Path, container: str, inside: str, owner: Owner
+        self,
+        worker: WorkerId,
+        paths: WorkerPaths,
+        folder: Path,
+        container: str,
+        inside: str,
+        owner: Owner,
+        keep_newer: bool = False,
     ) -> None:
         try:
             chunks = self._containers.get(container, inside)
@@ -92,7 +100,7 @@ class Fetcher:
             if refusal.not_found:  # the job removed the folder itself: what was kept stays
                 return
             raise
-        commit(worker, paths.job, folder, lambda fresh: unpack(chunks, fresh, owner))
+        commit(worker, paths.job, folder, lambda fresh: unpack(chunks, fresh, owner), keep_newer)
 
     def _fetch_spool(self, paths: WorkerPaths, container: str, owner: Owner) -> None:
         """Reports that the job could not deliver."""
@@ -176,6 +184,11 @@ class Ender:
 def carried_group(paths: WorkerPaths) -> bool:
     """Whether the processes of all workers ran in this one."""
     return bool(_read(paths.launch).get("carries_group"))
+
+
+def _may_be_older(paths: WorkerPaths) -> bool:
+    """Whether its checkpoint may be older than the job's: who leads now has its own copy, of when it was started."""
+    return bool(_read(paths.launch).get("several"))
 
 
 def owner_of(paths: WorkerPaths) -> Owner:

@@ -332,16 +332,15 @@ class DockerExecutor:
         if not state or not state.alive or read_end(paths):
             return
         try:
-            before, after = regroup(self._containers, paths, name, ids_of(paths), group)
+            told = regroup(self._containers, paths, name, ids_of(paths), group)
         except Refused as refusal:  # it has just ended
             log.info("worker %s is not told of its group: %s", worker, refusal)
             return
-        if after and carried_group(paths):
-            follow_group(before, after, partial(self._set_limits, worker))
+        if carried_group(paths):  # also if it knew of the group: a crash may have come before its limits
+            follow_group(told, self._limiter.present(worker, paths), partial(self._set_limits, worker))
 
     def _set_limits(self, worker: WorkerId, limits: Limits) -> None:
-        carries = carried_group(self._paths(worker))
-        event = self._limiter.set(worker, limits, carries) if worker in self._followers else None
+        event = self._limiter.set(worker, self._paths(worker), limits) if worker in self._followers else None
         if event:
             self._emit(event)
 

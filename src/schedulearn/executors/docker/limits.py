@@ -9,9 +9,11 @@ from schedulearn.domain.ports import Clock
 from schedulearn.domain.units import format_size
 from schedulearn.domain.usage import Limits
 from schedulearn.executors.common.launching import workers_now_in
+from schedulearn.executors.common.paths import WorkerPaths, write_file
 from schedulearn.executors.docker.calls import Refused, Unreachable
 from schedulearn.executors.docker.containers import Containers
-from schedulearn.executors.docker.control import read_control, read_small, write_control
+from schedulearn.executors.docker.control import kept_control, read_small, write_control
+from schedulearn.executors.docker.ending import carried_group
 from schedulearn.executors.docker.options import PLACES
 from schedulearn.executors.docker.usage import ContainerUsage, limits_of
 from schedulearn.executors.kernel.change import Ack, change, control_text, fixed_threads, read_ack
@@ -36,10 +38,10 @@ class Limiter:
     def __init__(self, containers: Containers, usage: ContainerUsage, cores: float, clock: Clock) -> None:
         self._containers, self._usage, self._cores, self._clock = containers, usage, cores, clock
 
-    def set(self, worker: WorkerId, limits: Limits, carries: bool = False) -> LimitsSet | None:
-        """What came of it; None: they were so before, or it does not run. `carries`: the processes of all workers."""
+    def set(self, worker: WorkerId, paths: WorkerPaths, limits: Limits) -> LimitsSet | None:
+        """What came of it; None: they were so before, or it does not run."""
         try:
-            now, problem = self._change(worker, limits, carries), ""
+            now, problem = self._change(worker, paths, limits), ""
         except Unreachable:
             raise
         except (OSError, ExecutorError) as error:
@@ -47,24 +49,29 @@ class Limiter:
         self._usage.refresh(worker)
         return LimitsSet(self._clock.now(), worker, now, problem, self._fixed(worker)) if now else None
 
-    def _change(self, worker: WorkerId, limits: Limits, carries: bool) -> Limits | None:
+    def present(self, worker: WorkerId, paths: WorkerPaths) -> Limits:
+        """Those of one worker, where this one may carry others; unlimited if there is no container."""
+        told = self._look(self._containers.name(worker))
+        return limits_of(told["HostConfig"]).shared_by(_held(paths)) if told else Limits()
+
+    def _change(self, worker: WorkerId, paths: WorkerPaths, limits: Limits) -> Limits | None:
         told = self._look(self._containers.name(worker))
         if told is None or not told["State"]["Running"]:
             return None
-        self._check_memory(worker, limits)
+        held = _held(paths)
+        self._check_memory(worker, limits.times(held))
         container, owner = told["Id"], _owner(told["Config"]["User"])
-        held = workers_now_in(carries, read_control(self._containers, container))
         return change(
             limits,
             limits_of(told["HostConfig"]).shared_by(held),
             self._cores,
             lambda asked: self._write(container, asked.times(held)).shared_by(held),
-            lambda present: self._tell(container, owner, present),
+            lambda present: self._tell(container, paths, owner, present),
             lambda: self._hear(container),
         )
 
     def _check_memory(self, worker: WorkerId, limits: Limits) -> None:
-        """The kernel would not refuse, but kill."""
+        """The kernel would not refuse, but kill. `limits`: of all workers that it holds."""
         used = self._usage.read(worker)
         if limits.memory is None or used is None or used.memory is None or used.memory <= limits.memory:
             return
@@ -98,9 +105,15 @@ class Limiter:
     def _hear(self, container: str) -> Ack | None:
         return read_ack(read_small(self._containers, container, PLACES.ack))
 
-    def _tell(self, container: str, owner: tuple[int, int], limits: Limits) -> None:
-        text = control_text(read_control(self._containers, container), limits, self._cores)
+    def _tell(self, container: str, paths: WorkerPaths, owner: tuple[int, int], limits: Limits) -> None:
+        text = control_text(kept_control(paths), limits, self._cores)
         write_control(self._containers, container, owner, text)
+        write_file(paths.control, text)
+
+
+def _held(paths: WorkerPaths) -> int:
+    """For how many workers its limits must do."""
+    return workers_now_in(carried_group(paths), kept_control(paths))
 
 
 def _owner(user: str) -> tuple[int, int]:

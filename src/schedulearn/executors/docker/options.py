@@ -1,6 +1,5 @@
 """From a launch to the options of its container: all that a job may and may not do is decided here."""
 
-import json
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -8,7 +7,7 @@ from schedulearn.domain.ids import NodeName
 from schedulearn.domain.ports import Launch
 from schedulearn.domain.usage import Limits
 from schedulearn.executors.common.archive import Entry
-from schedulearn.executors.common.environment import Places, present_limits, worker_environment
+from schedulearn.executors.common.environment import Places, worker_environment
 from schedulearn.executors.common.inside import inside_files, inside_folders
 from schedulearn.executors.common.launching import HOSTS, launched, needs_hosts, workers_in
 from schedulearn.executors.common.paths import JobPaths
@@ -126,15 +125,14 @@ def _url_inside(url: str, network: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{HOST}:{parts.port}" if parts.port else HOST))
 
 
-def content(launch: Launch, job: JobPaths, cores: float, with_checkpoint: bool) -> list[Entry]:
+def content(launch: Launch, job: JobPaths, control: bytes, with_checkpoint: bool) -> list[Entry]:
     """What is put into the container before it starts: the run folder, the checkpoint, and the worker's own files."""
-    limits = json.dumps(present_limits(launch, cores)).encode()
     return [
         Entry(WORK[1:], job.run),
         *([Entry(CHECKPOINT[1:], job.checkpoint)] if with_checkpoint else []),
         Entry(CONTROL[1:]),
         Entry(PLACES.token[1:], content=launch.token.encode(), mode=0o600),
-        Entry(PLACES.control[1:], content=limits, mode=0o644),
+        Entry(PLACES.control[1:], content=control, mode=0o644),
         Entry(PLACES.spool[1:], content=b"", mode=0o600),
         Entry(PLACES.ack[1:], content=b"", mode=0o600),
         Entry(INSIDE[1:]),

@@ -10,12 +10,13 @@ from schedulearn.domain.node import Node
 from schedulearn.domain.ports import Clock, Launch
 from schedulearn.domain.resources import CPUS
 from schedulearn.executors.common.archive import pack
-from schedulearn.executors.common.control import group_values
+from schedulearn.executors.common.environment import present_limits
 from schedulearn.executors.common.folders import prepare_job_folders
 from schedulearn.executors.common.launching import carries_group
 from schedulearn.executors.common.paths import WorkerPaths, write_json
 from schedulearn.executors.docker.calls import Unreachable
 from schedulearn.executors.docker.containers import CREATED, Containers
+from schedulearn.executors.docker.control import kept_control
 from schedulearn.executors.docker.ending import owner_here
 from schedulearn.executors.docker.images import Images, variable_of
 from schedulearn.executors.docker.layers import Layers, Unwanted, setup_of
@@ -57,8 +58,8 @@ def begin(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Ev
     ids = identity(launch, site.rules)
     prepare_job_folders(launch.worker, paths.job, launch.snapshot, owner_here(ids))
     write_json(paths.launch, _orders(launch, ids), 0o600)
-    if launch.group:
-        write_json(paths.control, group_values(launch.group))
+    cores = site.node.capacity[CPUS] or site.images.cores()
+    write_json(paths.control, present_limits(launch, cores))
     image = _image(launch, paths, site, unwanted)
     _check_wanted(unwanted)
     container = _made(launch, paths, site, image)
@@ -100,9 +101,7 @@ def _made(launch: Launch, paths: WorkerPaths, site: Site, image: dict[str, Any])
     options = container_options(launch, rules, image["Id"], containers.instance, network, more, python_path)
     container = containers.create(options)
     try:
-        entries = content(
-            launch, paths.job, site.node.capacity[CPUS] or site.images.cores(), with_checkpoint=not site.shared
-        )
+        entries = content(launch, paths.job, kept_control(paths), with_checkpoint=not site.shared)
         containers.put(container, pack(entries, identity(launch, rules)))
         if launch.spec.command and (program := command_of(launch)[0]) != SHELL:
             _check_program(program, launch, containers, container, variable_of(image, "PATH"))
@@ -132,4 +131,5 @@ def _orders(launch: Launch, ids: tuple[int, int]) -> dict[str, object]:
         "gid": ids[1],
         "memory": launch.spec.resources.memory,
         "carries_group": carries_group(launch),
+        "several": launch.spec.workers.max > 1 or launch.spec.hot,
     }

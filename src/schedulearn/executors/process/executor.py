@@ -32,7 +32,7 @@ from schedulearn.executors.process.claim import Claim, is_held, read_claim, void
 from schedulearn.executors.process.cores import Cores
 from schedulearn.executors.process.discovery import gpu_devices
 from schedulearn.executors.process.endings import end_of
-from schedulearn.executors.process.limits import change_limits, said_of_threads
+from schedulearn.executors.process.limits import change_limits, limits_each, said_of_threads
 from schedulearn.executors.process.prepare import Limits as Confines
 from schedulearn.executors.process.prepare import prepare
 from schedulearn.executors.process.procfs import descendants, stands_still
@@ -250,10 +250,14 @@ class ProcessExecutor:
         if not paths.launch.exists():
             return  # it was never started
         known = paths.control.read_bytes() if paths.control.exists() else b""
-        if text := with_group(known, group):
+        text = with_group(known, group)
+        if text:
             write_file(paths.control, text)
-            if leftovers.read_orders(paths).get("carries_group"):
-                follow_group(known, text, partial(self._set_limits, worker))
+        if leftovers.read_orders(paths).get("carries_group") and worker in self._watched:
+            # Also if it knew of the group: a crash may have come before its limits.
+            groups = self._usage.place(worker, paths).groups
+            if text or groups:
+                follow_group(text or known, limits_each(paths, groups), partial(self._set_limits, worker))
 
     def _set_limits(self, worker: WorkerId, limits: Limits) -> None:
         paths = self._paths(worker)
