@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,10 @@ def test_torchrun_is_resized_by_a_restart_from_its_own_checkpoint(elastic: Clien
     pytest.importorskip("torch")
     gate, later = tmp_path / "gate", tmp_path / "later"
     (tmp_path / "train.py").write_text(TRAIN)
-    plain = spec(f"torchrun {tmp_path}/train.py", resources={"cpus": 1}, env={"GATE": str(later)})
-    wrapped = spec(f"python {tmp_path}/train.py", launcher="torchrun", resources={"cpus": 1}, env={"GATE": str(gate)})
+    path = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}  # where torchrun is
+    plain = spec(f"torchrun {tmp_path}/train.py", resources={"cpus": 1}, env={"GATE": str(later), **path})
+    env = {"GATE": str(gate), **path}
+    wrapped = spec(f"python {tmp_path}/train.py", launcher="torchrun", resources={"cpus": 1}, env=env)
     other = submit(elastic, plain)
     big = submit(elastic, {**wrapped, "workers": "1..2", "preemptible": "true", "steps": 10**7})
     assert began(elastic, other, 1) == (1, 1, 0)

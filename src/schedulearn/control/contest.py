@@ -415,20 +415,26 @@ def place_workers(
             new += _take_on(node, room, job.shape, ledger, undo)
     if len(new) < missing:
         names = _places(job, kept, missing - len(new), policy, ledger, memory)
-        if names is None:
+        if names is None and not (job.shape.one_node and new):
             return None
-        new += _take_on_all(names, job.shape, ledger, undo)
+        new += _take_on_all(names or (), job.shape, ledger, undo)
     return (*kept, *new)
 
 
 def _places(
     job: Job, kept: Sequence[Spot], missing: int, policy: Policy, ledger: Ledger, memory: Memory
 ) -> Sequence[NodeName] | None:
-    """Where the place stage puts so many more of its workers. One that stays on one node goes where all have room."""
+    """Where the place stage puts so many more of its workers.
+
+    One that stays on one node goes where all of them have room, else where most have, if these are enough for it.
+    """
     if not job.shape.one_node:
         return policy.place.place(job.shape, missing, ledger, memory)
-    node = None if kept else ledger.first_with_room(job.shape, missing)
-    return [node.name] * missing if node else None
+    if kept:
+        return None
+    node = ledger.first_with_room(job.shape, missing)
+    room, node = (missing, node) if node else next(iter(ledger.by_room(job.shape)), (0, None))
+    return [node.name] * room if node and room >= job.shape.workers.min else None
 
 
 def place_elsewhere(job: Job, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory) -> tuple[Spot, ...] | None:

@@ -110,8 +110,11 @@ def _unpack(file: Path, to: Path) -> None:
             names = tar.getnames()
             if _NOTE not in names or "schedulearn.db" not in names:
                 raise SchedulearnError(f"{file} is not a backup made by `schedulearn backup`")
+            if any(name.startswith("/") or ".." in name.split("/") for name in names):
+                raise SchedulearnError(f"{file} holds files that would lie outside of the data folder")
             # Job folders may hold links to anywhere; they are put back as they were, never followed.
-            tar.extractall(to, filter="tar")
+            tar.extraction_filter = getattr(tarfile, "tar_filter", None)  # Python has it since 3.11.4
+            tar.extractall(to)
             while unpacked.read(_CHUNK):  # the checksum stands at the very end
                 pass
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
