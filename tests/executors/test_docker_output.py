@@ -1,6 +1,7 @@
 """The output of containers: no line is lost or repeated, whatever breaks; ends are reported as for processes."""
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from schedulearn.domain.outcome import Ending
 from schedulearn.domain.spec import WorkerResources
 from schedulearn.executors.common import logs
 from schedulearn.executors.docker import output as output_module
-from schedulearn.executors.docker.output import Output
+from schedulearn.executors.docker.output import Output, OutputClosed
 from schedulearn.executors.docker.rules import Rules
 from support.docker_bench import DockerBench
 
@@ -96,6 +97,24 @@ def test_a_line_that_was_cut_off_by_a_crash_is_completed(tmp_path: Path) -> None
     output.copy([stamped(1, b"whole\n"), stamped(2, b"another\n"), stamped(3, b"third\n")], whole=True)
     output.close()
     assert logs.read(tmp_path / "log", None, 1 << 20).data == b"whole\nanother\nthird\n"
+
+
+def test_nothing_is_written_after_it_was_closed(tmp_path: Path) -> None:
+    """The next life of the service goes on from here, while a thread of this one may still be reading."""
+    slow = Output(tmp_path / "log", tmp_path / "anchors", 1 << 20)
+    frames = [stamped(number, b"line %d\n" % number) for number in range(4)]
+
+    def read() -> Iterator[bytes]:
+        yield from frames[:2]
+        slow.close()
+        yield from frames[2:]
+
+    with pytest.raises(OutputClosed):
+        slow.copy(read(), whole=True)
+    following = Output(tmp_path / "log", tmp_path / "anchors", 1 << 20)
+    following.copy(frames, whole=True)
+    following.close()
+    assert logs.read(tmp_path / "log", None, 1 << 20).data == b"".join(b"line %d\n" % i for i in range(4))
 
 
 # --- with real containers

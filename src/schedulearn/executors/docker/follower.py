@@ -8,7 +8,7 @@ from schedulearn.domain.ids import WorkerId
 from schedulearn.executors.docker.calls import Refused, Unreachable
 from schedulearn.executors.docker.containers import Containers, State
 from schedulearn.executors.docker.frames import Frames
-from schedulearn.executors.docker.output import Output, moment_of
+from schedulearn.executors.docker.output import Output, OutputClosed, moment_of
 
 log = logging.getLogger(__name__)
 _AGAIN = 0.5  # seconds until an engine that does not answer is asked again
@@ -31,6 +31,7 @@ class Follower:
         self._open_output = open_output
         self._output: Output | None = None  # kept open: what was copied in this life is found again at once
         self._closed = threading.Event()
+        self._opening = threading.Lock()  # no output is opened once it is closed
         self._stream: Frames | None = None
         self._usual = _FEW  # pieces of output that are asked for next
         self.silent = False  # whether the engine stopped answering while the container ran
@@ -40,8 +41,11 @@ class Follower:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop following. Returns at once."""
-        self._closed.set()
+        """Stop following. Returns at once; nothing is written any more, so that another may go on."""
+        with self._opening:
+            self._closed.set()
+            if self._output:
+                self._output.close()
         self.look_again()
 
     def look_again(self) -> None:
@@ -70,6 +74,8 @@ class Follower:
         while not self.closed:
             try:
                 ended, state = self._follow()
+            except OutputClosed:
+                break
             except Unreachable:
                 self.silent = True
                 self.wait(_AGAIN)
@@ -86,14 +92,14 @@ class Follower:
         state = self._containers.find(self._containers.name(self._worker))
         if state is None:
             return True, None
-        self._output = self._output or self._open_output()
+        output = self._opened()
         told = False
         try:
             while not self.closed:
-                new = self._copy_all(state, self._output)
+                new = self._copy_all(state, output)
                 if told and not new:  # the stream spoke of something that is not there: look at the container again
                     break
-                told = state.alive and self._more(state.id, self._output)
+                told = state.alive and self._more(state.id, output)
                 if not told:
                     break
         except Refused as refusal:
@@ -102,6 +108,14 @@ class Follower:
         if state.alive:
             self.wait(_PACE)  # most likely it has just ended; if the stream broke, it must not spin
         return not state.alive, state
+
+    def _opened(self) -> Output:
+        with self._opening:
+            if self.closed:
+                raise OutputClosed
+            if not self._output:
+                self._output = self._open_output()
+            return self._output
 
     def _copy_all(self, state: State, output: Output) -> bool:
         """Until there is nothing new; whether there was something."""

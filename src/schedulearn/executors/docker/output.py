@@ -4,6 +4,7 @@ The engine keeps the output, too, and can be asked for the last pieces of it. So
 those: now and then the moment of a piece is noted with its place in our log (an anchor), before the piece is written.
 """
 
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,12 +21,18 @@ class DiskFull(OSError):
     """The service's own disk takes nothing now; the engine still has the output."""
 
 
+class OutputClosed(OSError):
+    """Somebody else may write this log by now."""
+
+
 class Output:
     """The log of one worker as far as it was copied."""
 
     def __init__(self, folder: Path, anchors: Path, cap: int) -> None:
         folder.mkdir(exist_ok=True, mode=0o700)
         self._writer = LogWriter.resumed(str(folder), cap)
+        self._lock = threading.Lock()  # once `close` has returned, nothing is written any more
+        self._closed = False
         self._file = anchors
         self._end = self._writer.end
         self._anchors = {moment: place for moment, place in _read(anchors) if place <= self._end}
@@ -65,7 +72,11 @@ class Output:
         self._write(data)
 
     def close(self) -> None:
-        self._writer.close()
+        """From any thread. Somebody else may go on with the log from here."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._writer.close()
 
     def _place(self, moment: str, place: int | None, whole: bool) -> int | None:
         """None: not found again yet, so it is known already."""
@@ -103,7 +114,10 @@ class Output:
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            written = self._writer.put(view)
+            with self._lock:
+                if self._closed:
+                    raise OutputClosed
+                written = self._writer.put(view)
             if not written:
                 raise DiskFull("the log cannot be written: disk full")
             self._end += written
