@@ -51,8 +51,8 @@ def test_draining_is_asked_of_the_scheduler(world: Any, root: Any, problem: Any)
 
 def test_the_policy_is_shown_and_set(world: Any, root: Any, problem: Any) -> None:
     shown = root.get(f"{V1}/policy").json()
-    assert shown["preset"] == "fifo"
-    assert shown["stages"]["place"] == "pack"
+    assert shown["preset"] == "schedulearn"
+    assert shown["stages"]["share"] == "shortest"
     assert {"fifo", "round-robin"} <= shown["available"]["presets"].keys()
     assert shown["fault"] is None
     wanted = {"preset": "fifo", "stages": {"place": "round-robin"}, "params": {"starvation_guard": "1h"}}
@@ -79,7 +79,6 @@ def test_a_policy_that_is_no_longer_there_is_shown_as_a_fault(world: Any, root: 
         ({"preset": "fifo", "stages": {"place": "nowhere"}}, "stages.place"),
         ({"preset": "fifo", "params": {"speed": 1}}, "params.speed"),
         ({"preset": "fifo", "stage": {}}, "stage"),
-        ({"preset": "flowcon"}, "stages.share"),  # in simulations alone
         ({"stages": {}}, "preset"),
     ],
 )

@@ -189,8 +189,8 @@ def test_a_backup_of_a_running_service_comes_to_life_elsewhere(
     assert run_cli("restore", str(file), "--data", str(data)).returncode == 0
     with Service(data) as twin, twin.client(service.token) as copy:
         assert copy.pull(done, "out.txt", tmp_path / "pulled")[0].read_text() == "result\n"
-        again = in_state(copy, running, "running")
-        assert again["attempt"] == 2, "its process is not here: it is started again"
+        wait_until(lambda: copy.job(running)["attempt"] == 2, PATIENCE, "its process is not here: it starts again")
+        in_state(copy, running, "running")
         assert client.job(running)["attempt"] == 1
         assert client.job(running)["state"] == "running", "the original noticed nothing"
         gate.touch()

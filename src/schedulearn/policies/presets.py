@@ -20,7 +20,10 @@ class Preset:
     migrate: str = "none"
 
 
-DEFAULT_PRESET = "fifo"
+DEFAULT_PRESET = "schedulearn"  # of a service that was told nothing else
+PLAIN_PRESET = (
+    "fifo"  # no estimates, no moves, no limits: what stages of somebody's own are put into, and what never fails
+)
 PRESETS: dict[str, Preset] = {
     "fifo": Preset(
         "First in, first out, each server filled before the next; smaller jobs may pass a job that does not fit.",
@@ -111,7 +114,7 @@ PRESETS: dict[str, Preset] = {
 
 
 def build_policy(
-    preset: str = DEFAULT_PRESET,
+    preset: str = PLAIN_PRESET,
     stages: Mapping[str, str] | None = None,
     params: Mapping[str, Any] | None = None,
     *,

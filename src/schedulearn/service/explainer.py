@@ -13,7 +13,7 @@ from schedulearn.domain.states import JobState
 from schedulearn.policies.presets import build_policy
 from schedulearn.policies.stages import Policy
 from schedulearn.service.facts import LiveFacts
-from schedulearn.service.scheduler import policy_or_default
+from schedulearn.service.scheduler import policy_or_plain
 from schedulearn.store import SavedState, Store
 
 
@@ -49,7 +49,7 @@ class Explainer:
         if saved is None or saved.serial != self._store.last_event_serial():
             saved = self._saved = self._store.load_state(saved)
             self._facts.refresh()
-            self._policy, _ = policy_or_default(saved.policy)
+            self._policy, _ = policy_or_plain(saved.policy)
             self._state = restore(
                 self._policy.order,
                 self._facts,

@@ -21,7 +21,7 @@ from schedulearn.domain.ports import Clock, Executor
 from schedulearn.domain.states import JobState
 from schedulearn.domain.units import format_duration
 from schedulearn.domain.usage import Limits
-from schedulearn.policies.presets import build_policy
+from schedulearn.policies.presets import DEFAULT_PRESET, build_policy
 from schedulearn.policies.stages import Policy
 from schedulearn.service.facts import LiveFacts
 from schedulearn.service.launch import Launcher
@@ -41,7 +41,7 @@ class _Policies:
     """The policy in force, and the one to go back to when it fails."""
 
     now: Policy
-    good: Policy  # the last that started a job; before there is one, the default
+    good: Policy  # the last that started a job; before there is one, the plainest
     fault: str = ""  # what was last said of a failure: it is said once, not in every cycle
 
 
@@ -222,7 +222,7 @@ class Scheduler:
         """The plan is refused, the last good policy stays, and everybody can see why."""
         failed, good = self._policies.now, self._policies.good
         self._note_fault(failed.preset, error, now)
-        if failed is good:  # it worked until now; the default is all that is left
+        if failed is good:  # it worked until now; the plainest is all that is left
             good = self._policies.good = build_policy()
         if (failed.stages, failed.params) != (good.stages, good.params):
             self._use(good, now)
@@ -342,7 +342,7 @@ class Scheduler:
     def recover(self) -> None:
         """Read the tables, find the workers again, and give every command that may have got lost once more."""
         saved = self._store.load_state()
-        policy, problem = policy_or_default(saved.policy)
+        policy, problem = policy_or_plain(saved.policy)
         self._policies = _Policies(policy, build_policy())
         self._remembered = deepcopy(saved.memory)
         now = self._clock.now()
@@ -403,12 +403,12 @@ class Scheduler:
 def policy_from(data: Mapping[str, Any] | None) -> Policy:
     """The policy that a setting or a request describes; the default where it says nothing."""
     if not data:
-        return build_policy()
+        return build_policy(DEFAULT_PRESET)
     return build_policy(data["preset"], data.get("stages"), data.get("params"))
 
 
-def policy_or_default(data: Mapping[str, Any] | None) -> tuple[Policy, SchedulearnError | None]:
-    """The same; the default, with what is wrong, if it can no longer be made: a stage may have gone since."""
+def policy_or_plain(data: Mapping[str, Any] | None) -> tuple[Policy, SchedulearnError | None]:
+    """The same; the plainest, with what is wrong, if it can no longer be made: a stage may have gone since."""
     try:
         return policy_from(data), None
     except SchedulearnError as error:

@@ -16,7 +16,7 @@ from schedulearn.domain.node import Node
 from schedulearn.domain.resources import CPUS, GPUS
 from schedulearn.domain.units import parse_duration
 from schedulearn.policies import plugins
-from schedulearn.policies.presets import DEFAULT_PRESET, PRESETS, build_policy, params_of
+from schedulearn.policies.presets import PLAIN_PRESET, PRESETS, build_policy, params_of
 from schedulearn.policies.registry import STAGES
 from schedulearn.policies.stages import Policy
 from schedulearn.sim.cluster import nodes_from_list, parse_cluster
@@ -158,13 +158,13 @@ def _choice(name: str, overrides: Mapping[str, str], params: Mapping[str, Any], 
 
 
 def _preset_of(name: str, overrides: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """A preset; or somebody's own stage, with the stages of the default preset around it."""
+    """A preset; or somebody's own stage, with the plainest stages around it."""
     if name in PRESETS:
         return name, dict(overrides)
     if plugins.is_file(name):
-        return DEFAULT_PRESET, {plugins.kind_in_file(name): name, **overrides}
+        return PLAIN_PRESET, {plugins.kind_in_file(name): name, **overrides}
     if name in plugins.names("order"):
-        return DEFAULT_PRESET, {"order": name, **overrides}
+        return PLAIN_PRESET, {"order": name, **overrides}
     return name, dict(overrides)  # building it says that it is unknown, and what there is
 
 
