@@ -21,9 +21,7 @@ class Preset:
 
 
 DEFAULT_PRESET = "schedulearn"  # of a service that was told nothing else
-PLAIN_PRESET = (
-    "fifo"  # no estimates, no moves, no limits: what stages of somebody's own are put into, and what never fails
-)
+PLAIN_PRESET = "fifo"  # no estimates, moves or limits: around a stage of somebody's own, and where others fail
 PRESETS: dict[str, Preset] = {
     "fifo": Preset(
         "First in, first out, each server filled before the next; smaller jobs may pass a job that does not fit.",
