@@ -79,7 +79,6 @@ def test_a_policy_that_is_no_longer_there_is_shown_as_a_fault(world: Any, root: 
         ({"preset": "fifo", "stages": {"place": "nowhere"}}, "stages.place"),
         ({"preset": "fifo", "params": {"speed": 1}}, "params.speed"),
         ({"preset": "fifo", "stage": {}}, "stage"),
-        ({"preset": "flowcon"}, "stages.share"),  # in simulations alone
         ({"stages": {}}, "preset"),
     ],
 )

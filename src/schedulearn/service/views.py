@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from schedulearn.control.explain import Explanation
-from schedulearn.domain.errors import InvalidSpec
 from schedulearn.domain.ids import AttemptId, DeviceId, JobId
 from schedulearn.domain.node import Node
 from schedulearn.domain.resources import Resources
@@ -77,9 +76,6 @@ class BuiltInPolicies:
 
     def resolve(self, preset: str | None, stages: Mapping[str, str], params: Mapping[str, Any]) -> PolicyChoice:
         policy = build_policy(preset or DEFAULT_PRESET, stages, params)
-        if policy.stages["share"] != "fair":
-            problem = f"{policy.stages['share']!r} works in simulations alone: the service sets no limits by itself yet"
-            raise InvalidSpec("stages.share", problem, "fair")
         return PolicyChoice(preset or DEFAULT_PRESET, policy.stages, policy.params)
 
 
