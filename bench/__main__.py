@@ -22,6 +22,7 @@ BENCHMARKS = {
     "threads": "steps under a CPU limit, with threads that follow it and without",
     "points": "a million points in one series",
     "monitoring": "what looking at 50 workers costs: processes and containers",
+    "share": "the share loop: 50 containers on one machine, how soon it reacts, what it costs training",
     "docker": "containers: first line of output, started a second, moved to another engine",
     "resize": "how long a training stands still while its number of workers changes",
     "saving": "save, stop, start again and go on, at several points of a training",

@@ -26,7 +26,7 @@ WORKERS = 50
 _LOOKS = 20
 _ROUNDS = 5  # questions to an engine for each container
 _PATIENCE = 300.0  # seconds until all workers run
-_NODE = Node(NodeName("local"), capacity=Resources(cpus=8, memory=8e9))
+NODE = Node(NodeName("local"), capacity=Resources(cpus=8, memory=8e9))
 _AIM = 2.0  # percent of one core
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))  # where Docker Engines for tests are made
@@ -36,7 +36,7 @@ def measure() -> Figures:
     figures = Figures(f"Monitoring of {WORKERS} workers")
     for name, options in (("processes", {}), ("processes, without control groups", {"cgroups": NO_CGROUPS})):
         with folder() as root:
-            _look(figures, root, name, lambda sink, root=root, options=options: _processes(root, sink, options))
+            _look(figures, root, name, lambda sink, root=root, options=options: processes(root, sink, options))
     try:
         with _daemon() as daemon, folder() as root:
             _look(figures, root, "containers here", lambda sink: _containers(root, sink, daemon), daemon)
@@ -57,24 +57,24 @@ def _look(figures: Figures, root: Path, name: str, make: Callable[[Any], Executo
 
     executor = make(sink)
     with open_store(root / "schedulearn.db") as store:
-        workers = _submit(store)
+        workers = submit(store)
         try:
             for worker in workers:
-                executor.start(Launch(worker, _NODE.name, JobSpec("bench", ("sleep", "1000")), cpu_limit=1.0))
-            _wait(lambda: len(started) == WORKERS and all(executor.usage(w, _NODE.name) for w in workers))
-            _looks(figures, name, Monitor(store, executor), lambda: [executor.usage(w, _NODE.name) for w in workers])
+                executor.start(Launch(worker, NODE.name, JobSpec("bench", ("sleep", "1000")), cpu_limit=1.0))
+            wait(lambda: len(started) == WORKERS and all(executor.usage(w, NODE.name) for w in workers))
+            _looks(figures, name, Monitor(store, executor), lambda: [executor.usage(w, NODE.name) for w in workers])
             if daemon:
                 _asked(figures, executor, daemon, workers)
         finally:
             for worker in workers:
-                executor.stop(worker, _NODE.name, 0)
-            _wait(lambda: len(ended) == WORKERS)
+                executor.stop(worker, NODE.name, 0)
+            wait(lambda: len(ended) == WORKERS)
             executor.close()
 
 
 def _looks(figures: Figures, name: str, monitor: Monitor, read: Callable[[], object]) -> None:
     monitor.look()  # where to look is found out once
-    whole, reading = _cpu(monitor.look), _cpu(read)
+    whole, reading = cpu_of(monitor.look), cpu_of(read)
     figures.add(f"{name}: CPU of one look", whole * 1e3, "ms", against=f"{reading * 1e3:.1f} ms of it reading")
     figures.add(f"{name}: CPU in all", whole / EVERY * 100, "%", aim=_AIM)
 
@@ -89,7 +89,7 @@ def _asked(figures: Figures, executor: Any, daemon: Any, workers: list[WorkerId]
     told = ContainerUsage(calls, executor._containers.name, clock, every=1e6, look_here=False)
     for worker in workers:
         told.read(worker)
-    _wait(lambda: all(told.read(worker) for worker in workers))  # examined, and asked once
+    wait(lambda: all(told.read(worker) for worker in workers))  # examined, and asked once
     start, cpu = time.perf_counter(), time.process_time()
     for _ in range(_ROUNDS):
         told._round()
@@ -99,7 +99,7 @@ def _asked(figures: Figures, executor: Any, daemon: Any, workers: list[WorkerId]
     told.close()
 
 
-def _cpu(action: Callable[[], object]) -> float:
+def cpu_of(action: Callable[[], object]) -> float:
     """CPU seconds of this thread."""
     seconds = []
     for _ in range(_LOOKS):
@@ -109,22 +109,22 @@ def _cpu(action: Callable[[], object]) -> float:
     return median(seconds)
 
 
-def _submit(store: Store) -> list[WorkerId]:
+def submit(store: Store) -> list[WorkerId]:
     """Jobs with one worker each, as the scheduler writes them down before it starts them."""
     fence, now = store.take_role("scheduler", "bench", time.time(), 3600.0), time.time()
     workers = []
     for _ in range(WORKERS):
         job = store.add_job(JobSpec("bench", "sleep 1000"), "bench", now, "")
         worker = WorkerId(JobId(job), 1, 0)
-        attempt = Attempt(AttemptId(JobId(job), 1), now, [Worker(worker, _NODE.name)])
-        lease = Lease(worker, _NODE.name, Resources({CPUS: 0.1}))
+        attempt = Attempt(AttemptId(JobId(job), 1), now, [Worker(worker, NODE.name)])
+        lease = Lease(worker, NODE.name, Resources({CPUS: 0.1}))
         store.save_cycle(Cycle(fence, attempts=[attempt], leases_added=[lease]))
         workers.append(worker)
     return workers
 
 
-def _processes(root: Path, sink: Any, options: dict[str, Any]) -> ProcessExecutor:
-    return ProcessExecutor(root, sink, SteadyClock(), _NODE, **options)
+def processes(root: Path, sink: Any, options: dict[str, Any]) -> ProcessExecutor:
+    return ProcessExecutor(root, sink, SteadyClock(), NODE, **options)
 
 
 def _containers(root: Path, sink: Any, daemon: Any) -> Executor:
@@ -134,7 +134,7 @@ def _containers(root: Path, sink: Any, daemon: Any) -> Executor:
     from schedulearn.executors.docker.connect import Engine
     from support.base_image import IMAGE
 
-    node = replace(_NODE, executor="docker", default_image=IMAGE)
+    node = replace(NODE, executor="docker", default_image=IMAGE)
     return DockerExecutor(root, sink, SteadyClock(), node, Engine(daemon.address))
 
 
@@ -156,7 +156,7 @@ def _no_engine() -> type[BaseException]:
     return found
 
 
-def _wait(true: Callable[[], object]) -> None:
+def wait(true: Callable[[], object]) -> None:
     deadline = time.monotonic() + _PATIENCE
     while not true():
         if time.monotonic() > deadline:

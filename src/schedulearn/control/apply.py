@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from schedulearn.control import hot, limits, moves, nodes, resizing
+from schedulearn.control import hot, limits, moves, nodes, resizing, share
 from schedulearn.control.running import accrue, now_runs, pause, pause_confirmed, resume, settle, watch_time_limit
 from schedulearn.control.state import State
 from schedulearn.control.stopping import stop_attempt
@@ -468,6 +468,7 @@ _HANDLERS: dict[type[ev.Event], Callable[[State, Any], None]] = {
     ev.AttemptStarted: _attempt_started,
     ev.AttemptExited: _attempt_exited,
     ev.LimitsSet: _limits_set,
+    ev.Shared: share.shared,
     ev.CheckpointSeen: _checkpoint_seen,
     ev.CancelAsked: _cancel_asked,
     ev.DeleteAsked: _delete_asked,

@@ -7,6 +7,8 @@ what each has used and achieved, the stage answers with limits, and the executor
 import math
 from typing import Protocol
 
+from schedulearn.control.state import State
+from schedulearn.domain import events as ev
 from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.ids import JobId
 from schedulearn.policies.sharing import Container, Share, ShareNode, Shares
@@ -53,3 +55,12 @@ class ShareLoop:
         if math.isnan(cores) or cores <= 0 or cores < container.least - _FORGIVEN:
             least = f"; its lease guarantees {container.least:g}"
             raise BadPlan(f"the share stage {self.name} leaves job {job} with {cores:g} cores{least}")
+
+
+def shared(state: State, event: ev.Shared) -> None:
+    """Write down what the loop of a machine did, together with what it remembers of it."""
+    for note in event.notes:
+        job = state.jobs.get(note.job) if note.job is not None else None
+        ended = {"job": note.job} if note.job is not None and job is None else {}
+        state.record(note.at, note.kind, note.cause, job, node=note.node, data={**note.data, **ended})
+    state.changes.shares[event.node] = event.memory

@@ -2,8 +2,9 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from schedulearn.control.contest import Decision
 from schedulearn.control.ledger import Ledger
@@ -34,12 +35,13 @@ class Changes:
     nodes: dict[NodeName, Node] = field(default_factory=dict)
     nodes_removed: list[NodeName] = field(default_factory=list)
     history: list[HistoryEvent] = field(default_factory=list)
+    shares: dict[NodeName, Mapping[str, Any] | None] = field(default_factory=dict)  # what share loops remember
     forgotten: list[JobId] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         leases, nodes = self.leases_changed or self.leases_ended, self.nodes or self.nodes_removed
-        return bool(self.jobs or nodes or self.history or self.forgotten or leases or self.attempts)
+        return bool(self.jobs or nodes or self.history or self.forgotten or leases or self.attempts or self.shares)
 
 
 class State:

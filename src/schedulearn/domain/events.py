@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Job
+from schedulearn.domain.job import HistoryEvent, Job
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.states import JobState
@@ -64,6 +64,16 @@ class LimitsSet(Event):
     limits: Limits  # in force now, as they were read back; what was asked where that failed
     problem: str = ""  # why they could not be changed; "" if they were
     threads_fixed: int | None = None  # so many threads it has, and cannot change that; None: they follow its limits
+
+
+@dataclass(frozen=True, slots=True)
+class Shared(Event):
+    """The share loop of a machine has looked at it. What it set is in force already, or will be at once."""
+
+    node: NodeName
+    notes: tuple[HistoryEvent, ...] = ()  # what it did, and why
+    memory: Mapping[str, Any] | None = None  # all that it must know after a restart: plain JSON; None: nothing
+    fault: str = ""  # why the stage could not be followed: from now on nobody is limited there
 
 
 @dataclass(frozen=True, slots=True)

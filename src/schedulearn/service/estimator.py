@@ -50,6 +50,23 @@ class Estimator:
         )
         return combine.remaining(facts, self.history)
 
+    def work(self, job: Job, progress: Progress | None, used: float, per_step: float | None) -> Estimate | None:
+        """The same in core-seconds, by what it has used so far, in all and for a step; None: its steps do not tell."""
+        if progress is None or per_step is None:
+            return None
+        flat = None if job.spec.steps else self._flat(job, progress)
+        steps = combine.Facts(
+            job.user,
+            job.spec.name,
+            slots_of(job),
+            ran=used,
+            step=progress.step,
+            steps=job.spec.steps,
+            step_time=per_step,
+            flat=flat,
+        )
+        return combine.remaining(steps)
+
     def duration(self, job: Job) -> Estimate | None:
         """Seconds that such a job runs altogether."""
         return self.history.duration(job.user, job.spec.name, slots_of(job))

@@ -28,6 +28,7 @@ from schedulearn.service.launch import Launcher
 from schedulearn.service.progress import ProgressWatcher
 from schedulearn.service.requests import to_event
 from schedulearn.service.roles import SchedulerLease
+from schedulearn.service.shares import Shares
 from schedulearn.store import Cycle, Request, Store
 
 _LOG = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class Scheduler:
         self._stopping = threading.Event()
         self._remembered: dict[str, Any] = {}  # the policy's memory as the store has it
         self._facts = LiveFacts(store)
+        self._shares = Shares(store, executor, clock, self.post)
         self._nodes_seen_at = 0.0
         self._wake_at: float | None = None
 
@@ -103,10 +105,20 @@ class Scheduler:
         self._stopping.set()
         self.wake()
 
+    def close(self) -> None:
+        """End the threads that it has started, once no cycle will come any more."""
+        self._shares.close()
+
     # --- the thread itself ---
 
     def run(self) -> None:
         """Cycle until told to stop, or until another scheduler has taken over."""
+        try:
+            self._cycles()
+        finally:
+            self.close()
+
+    def _cycles(self) -> None:
         self._recover_until_it_works()
         while not self._stopping.is_set():
             try:
@@ -139,6 +151,8 @@ class Scheduler:
         # 6. Act; what comes of it arrives as events
         for command in changes.commands:
             self._carry_out(command)
+        if changes:
+            self._shares.tell(self.state)
         self._learn(changes, now)
         self._wake_at = next_wake(self.state)
 
@@ -169,8 +183,10 @@ class Scheduler:
                 self._progress.finish(event.worker)  # once more: a change of leader may just have begun to watch it
             if isinstance(event, ev.NodeSeen | ev.NodeLost):
                 self._nodes_seen_at = 0.0  # what is true of nodes is asked for: this may be old news
-            else:
+            elif not (isinstance(event, ev.LimitsSet) and self._shares.answered(event)):
                 events.append(event)
+            if isinstance(event, ev.Shared) and event.fault:
+                self._note_fault(self._policies.now.preset, event.fault, event.at)
         return events
 
     def _nodes(self, now: float) -> list[ev.Event]:
@@ -221,21 +237,20 @@ class Scheduler:
     def _policy_failed(self, error: Exception, now: float) -> None:
         """The plan is refused, the last good policy stays, and everybody can see why."""
         failed, good = self._policies.now, self._policies.good
-        self._note_fault(failed.preset, error, now)
+        self._note_fault(failed.preset, f"{type(error).__name__}: {error}", now)
         if failed is good:  # it worked until now; the plainest is all that is left
             good = self._policies.good = build_policy()
         if (failed.stages, failed.params) != (good.stages, good.params):
             self._use(good, now)
             self.wake()
 
-    def _note_fault(self, preset: str, error: Exception, now: float) -> None:
-        text = f"{type(error).__name__}: {error}"
+    def _note_fault(self, preset: str, text: str, now: float) -> None:
         if text == self._policies.fault:
             return
         self._policies.fault = text
-        _LOG.error("policy %s failed: %r", preset, error)
+        _LOG.error("policy %s failed: %s", preset, text)
         self._store.set_setting("policy_fault", {"at": now, "policy": preset, "error": text})
-        self.state.record(now, "policy_fault", f"policy {preset} failed: {error}", data={"error": text})
+        self.state.record(now, "policy_fault", f"policy {preset} failed: {text}", data={"error": text})
 
     def _set_policy(self, request: Request, now: float) -> None:
         try:
@@ -252,6 +267,7 @@ class Scheduler:
     def _use(self, policy: Policy, now: float) -> None:
         self._policies.now = policy
         self.state.set_order(policy.order, now)
+        self._shares.use(policy)
 
     # --- 5. record ---
 
@@ -272,12 +288,14 @@ class Scheduler:
                 forgotten=changes.forgotten,
                 requests_done=requests,
                 memory=None if memory == remembered else memory,
+                shares=changes.shares,
             )
         )
 
     def _learn(self, changes: Changes, now: float) -> None:
         if any(job.state is JobState.SUCCEEDED for job in changes.jobs.values()):
             self._facts.refresh()
+            self._shares.refresh()
         self._facts.restarts.started(changes.attempts.values(), self.state.jobs)
         self._facts.restarts.look(self.state.jobs, now)
         if self._facts.scaling.look(self.state.jobs, self.state.attempts, now):
@@ -313,6 +331,10 @@ class Scheduler:
 
     def _stop_worker(self, command: cmd.StopWorker) -> None:
         self._executor.stop(command.worker, command.node, command.grace)
+
+    def _set_limits(self, command: cmd.SetLimits) -> None:
+        limits = self._shares.within(command.worker, command.node, command.limits)
+        self._executor.set_limits(command.worker, command.node, limits)
 
     def _forget(self, command: cmd.ForgetJob) -> None:
         self._executor.forget(command.job)
@@ -361,14 +383,18 @@ class Scheduler:
             now,
             regrow_after=self._regrow_after,
         )
+        self._shares.use(policy)
+        self._shares.restore(saved.shares)
         if problem:
-            self._note_fault(str((saved.policy or {}).get("preset")), problem, now)
+            preset = str((saved.policy or {}).get("preset"))
+            self._note_fault(preset, f"{type(problem).__name__}: {problem}", now)
         self._nodes_seen_at = 0.0
         if self._keeper:
             for event in self._keeper.ensure(saved.nodes, {lease.node for lease in saved.leases}):
                 self._inbox.put(event)
         for attempt in list(self.state.attempts.values()):
             self._find_again(attempt)
+        self._shares.tell(self.state)
         self._facts.restarts.started(self.state.attempts.values(), self.state.jobs)
         self.wake()
 
@@ -391,7 +417,7 @@ class Scheduler:
         if attempt.generation:
             self._executor.regroup(worker.id, worker.node, attempt.group)
         if job.cpus_limit is not None:
-            self._executor.set_limits(worker.id, worker.node, Limits(cpus=job.cpus_limit))
+            self._set_limits(cmd.SetLimits(worker.id, worker.node, Limits(cpus=job.cpus_limit)))
         if job.state is JobState.STOPPING or (leaves and worker.started_at is None):
             self._executor.stop(worker.id, worker.node, 0.0 if job.forget else job.spec.grace)
         elif job.state in (JobState.PAUSED, JobState.QUEUED) and not leaves:
@@ -422,7 +448,7 @@ _ACTIONS: dict[type, Callable[[Scheduler, Any], None]] = {
     cmd.StopWorker: Scheduler._stop_worker,
     cmd.PauseWorker: lambda self, command: self._executor.pause(command.worker, command.node),
     cmd.ResumeWorker: lambda self, command: self._executor.resume(command.worker, command.node),
-    cmd.SetLimits: lambda self, command: self._executor.set_limits(command.worker, command.node, command.limits),
+    cmd.SetLimits: Scheduler._set_limits,
     cmd.ForgetJob: Scheduler._forget,
     cmd.AddNode: Scheduler._add_node,
     cmd.ForgetNode: Scheduler._forget_node,

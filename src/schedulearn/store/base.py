@@ -14,7 +14,7 @@ class Part:
         self._db = database
 
 
-def in_chunks(ids: Iterable[int]) -> Iterator[list[int]]:
+def in_chunks(ids: Iterable[int], size: int = _AT_ONCE) -> Iterator[list[int]]:
     whole = list(ids)
-    for start in range(0, len(whole), _AT_ONCE):
-        yield whole[start : start + _AT_ONCE]
+    for start in range(0, len(whole), size):
+        yield whole[start : start + size]

@@ -5,7 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from schedulearn.domain.ids import JobId
+from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job
 from schedulearn.domain.node import Node
 from schedulearn.domain.states import FINISHED
@@ -34,6 +34,7 @@ from schedulearn.store.types import Cycle, SavedState
 
 _MEMORY = "memory"  # the settings that a state is loaded with
 _POLICY = "policy"
+_SHARES = "shares:"  # and the name of a node
 _UNFINISHED = jobs.c.state.not_in(sorted(state.value for state in FINISHED))
 
 
@@ -52,6 +53,7 @@ class Cycles(Part):
                 nodes=read_nodes(connection),
                 memory=read_setting(connection, _MEMORY, {}),
                 policy=read_setting(connection, _POLICY, None),
+                shares=_load_shares(connection),
                 serial=last_serial(connection),
             )
 
@@ -74,6 +76,8 @@ class Cycles(Part):
                 connection.execute(sa.delete(requests).where(requests.c.serial.in_(some)))
             if cycle.memory is not None:
                 connection.execute(self._db.upsert(settings), {"key": _MEMORY, "value": cycle.memory})
+            kept = [{"key": _SHARES + node, "value": memory} for node, memory in cycle.shares.items()]
+            _execute(connection, self._db.upsert(settings), kept)
 
     def _save_jobs(self, connection: sa.Connection, cycle: Cycle) -> None:
         changed = [codec.job_values(job) for job in cycle.jobs]
@@ -98,6 +102,12 @@ def _load_jobs(connection: sa.Connection, earlier: SavedState | None) -> list[Jo
         loaded += _jobs_by_id(connection, unfinished - {job.id for job in loaded})
     awaited = {id for job in loaded for id in job.spec.depends_on} - {job.id for job in loaded}
     return sorted(loaded + _jobs_by_id(connection, awaited), key=lambda job: job.id)
+
+
+def _load_shares(connection: sa.Connection) -> dict[NodeName, dict[str, Any]]:
+    key, value = settings.c.key, settings.c.value
+    rows = connection.execute(sa.select(key, value).where(key.startswith(_SHARES, autoescape=True))).all()
+    return {NodeName(row.key.removeprefix(_SHARES)): row.value for row in rows if row.value is not None}
 
 
 def _jobs_by_id(connection: sa.Connection, ids: Iterable[int]) -> list[Job]:

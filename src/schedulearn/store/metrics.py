@@ -13,9 +13,10 @@ from schedulearn.store.codec import Values
 from schedulearn.store.columns import clamp
 from schedulearn.store.tables import metric_points, metric_series, workers
 from schedulearn.store.thinning import Track, reading_stride
-from schedulearn.store.types import CurvePoint, Point, Progress, Series, Source
+from schedulearn.store.types import CurvePoint, Mark, News, Point, Progress, Series, Source
 
 _LONGEST_NAME = 200  # characters; the rest is cut off, because the name is part of an index
+_CONDITIONS = 500  # in one statement: SQLite takes no more than a thousand
 _SEEN: dict[Source, sa.Column[Any]] = {"report": workers.c.report_seq, "pattern": workers.c.pattern_seq}
 _TRUST: dict[Source, int] = {"pattern": 0, "files": 1, "report": 2}
 
@@ -118,6 +119,20 @@ class Metrics(Part):
                         steps[JobId(row.job)] = row.last_step, row.updated_at
         return steps
 
+    def news(self, marks: Mapping[JobId, Mark]) -> dict[JobId, News]:
+        """What came of each of these jobs since its mark; without those of which nothing did."""
+        found: dict[JobId, News] = {}
+        with self._db.read() as connection:
+            for some in in_chunks(marks, _CONDITIONS):
+                rows = _changed_since(connection, {JobId(job): marks[JobId(job)] for job in some})
+                points = _points_since(connection, {row.id: marks[JobId(row.job)] for row in rows})
+                for row in rows:
+                    mark, kept = marks[JobId(row.job)], points.get(row.id, [])
+                    if (row.total - 1) % row.stride and row.updated_at >= mark.since:
+                        kept.append(CurvePoint(row.last_step, row.last_value, row.updated_at))
+                    found[JobId(row.job)] = News(progress_from(row), kept)
+        return found
+
     def series_of(self, job: JobId) -> list[Series]:
         """All metrics of a job, by name. Of several workers, one speaks for the job."""
         query = sa.select(metric_series).where(metric_series.c.job == job).order_by(metric_series.c.name)
@@ -133,6 +148,28 @@ class Metrics(Part):
     def set_pattern_offset(self, worker: WorkerId, offset: int) -> None:
         with self._db.write() as connection:
             connection.execute(sa.update(workers).where(_is(worker)).values(pattern_offset=offset))
+
+
+def _changed_since(connection: sa.Connection, marks: Mapping[JobId, Mark]) -> list[sa.Row[Any]]:
+    """The series of the named metrics that have grown; of several workers, that of the one which speaks for the job."""
+    query = sa.select(metric_series).where(metric_series.c.job.in_(marks)).order_by(metric_series.c.rank.desc())
+    named = [row for row in connection.execute(query) if row.name == marks[JobId(row.job)].metric[:_LONGEST_NAME]]
+    return [row for row in {row.job: row for row in named}.values() if row.total != marks[JobId(row.job)].known]
+
+
+def _points_since(connection: sa.Connection, marks: Mapping[int, Mark]) -> dict[int, list[CurvePoint]]:
+    """By the number of the series."""
+    point = metric_points.c
+    new = [
+        (point.series == series) & (point.ordinal >= mark.known) & (point.at >= mark.since)
+        for series, mark in marks.items()
+    ]
+    found: dict[int, list[CurvePoint]] = {}
+    if new:
+        query = sa.select(point.series, point.step, point.value, point.at).where(sa.or_(*new))
+        for row in connection.execute(query.order_by(point.series, point.ordinal)):
+            found.setdefault(row.series, []).append(CurvePoint(row.step, row.value, row.at))
+    return found
 
 
 def progress_from(row: sa.Row[Any]) -> Progress:

@@ -1,5 +1,6 @@
 """What goes into the store and comes out of it, beyond the domain's own types."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypedDict
 
@@ -35,6 +36,7 @@ class SavedState:
     nodes: list[Node]
     memory: dict[str, Any]  # the policy's own
     policy: dict[str, Any] | None  # the setting "policy"
+    shares: dict[NodeName, dict[str, Any]] = field(default_factory=dict)  # what the share loop of a node remembers
     serial: int = field(default=0, compare=False)  # of the last event that is in it
 
 
@@ -54,6 +56,7 @@ class Cycle:
     memory: dict[str, Any] | None = None  # None: as it was
     leases_changed: list[Lease] = field(default_factory=list)  # the last one of a worker counts
     nodes_removed: list[NodeName] = field(default_factory=list)
+    shares: Mapping[NodeName, Mapping[str, Any] | None] = field(default_factory=dict)  # those that changed; None: gone
 
 
 class Placement(NamedTuple):
@@ -119,6 +122,21 @@ class Series:
     min: float | None  # None: no number was ever seen
     max: float | None
     updated_at: float
+
+
+class Mark(NamedTuple):
+    """How far the values of a job's metric were read."""
+
+    metric: str
+    known: int = 0  # values that came until then
+    since: float = 0.0  # only those count that were measured from then on
+
+
+class News(NamedTuple):
+    """What came since a mark."""
+
+    progress: Progress
+    points: list[CurvePoint]  # those that are kept, in order; the latest is always there
 
 
 class UsageSample(NamedTuple):

@@ -15,6 +15,7 @@ from schedulearn.policies.stages import Memory
 
 FULL, PROPORTIONAL = "full", "proportional"
 _WATCHED, _ITVAL, _DUE = "flowcon.containers", "flowcon.itval", "flowcon.due"
+_PARAMS = "flowcon.params"
 _FORGIVEN = 1e-6  # seconds
 _EQUAL = 1e-9  # cores
 
@@ -59,6 +60,7 @@ class FlowCon:
         """`growing`: a container that grows may use all (full), or its part of all growth (proportional)."""
         self._alpha, self._itval, self._beta, self._growing = alpha, itval, beta, growing
         self._itval_cap = max(itval, itval_cap)
+        self._params = [alpha, itval, beta, growing, itval_cap]
 
     def share(self, node: ShareNode, memory: Memory) -> Shares:
         round_, changed = self._begin(node, memory)
@@ -77,14 +79,14 @@ class FlowCon:
             self._watch_use(round_, is_over=is_over)
         limits = self._limits(round_, settled=not changed) if changed or is_over else {}
         memory[_WATCHED] = {str(job): watched.to_dict() for job, watched in round_.watched.items()}
-        memory[_ITVAL], memory[_DUE] = round_.itval, due
+        memory[_ITVAL], memory[_DUE], memory[_PARAMS] = round_.itval, due, self._params
         return Shares(limits, due, tuple(round_.notes), round_.growth)
 
     def _begin(self, node: ShareNode, memory: Memory) -> tuple[_Round, bool]:
-        """Who is there, as it is remembered; and whether somebody has come or gone since."""
+        """Who is there, as it is remembered; and whether somebody has come or gone since, or a parameter changed."""
         containers = node.containers()
         known: dict[str, dict[str, Any]] = memory.get(_WATCHED, {})
-        watched, changed = {}, len(known) != len(containers)
+        watched, changed = {}, len(known) != len(containers) or memory.get(_PARAMS, self._params) != self._params
         for container in containers:
             data = known.get(str(container.job))
             is_known = data is not None and data["arrived"] == container.arrived_at

@@ -13,7 +13,7 @@ from schedulearn.policies.sharing import Container, Left, ShareNode, Shares
 from schedulearn.policies.stages import Memory
 
 _SEEN, _ORDER, _DUE, _PAUSE = "shortest.seen", "shortest.order", "shortest.due", "shortest.pause"
-_TURNS, _WISHES = "shortest.turns", "shortest.wishes"
+_TURNS, _WISHES, _PARAMS = "shortest.turns", "shortest.wishes", "shortest.params"
 _LONGEST = 8  # times `look`: as seldom as it looks while nothing changes
 _DOUBT = 4.0  # an estimate whose ends are further apart than this factor says nothing of who is shorter
 _MATTERS = 0.1  # part of a limit; less is no reason to change it
@@ -28,7 +28,7 @@ class _Round:
     node: ShareNode
     containers: Sequence[Container]
     seen: dict[JobId, dict[str, Any]]  # what is remembered of each
-    changed: bool  # somebody has come or gone, or can be ranked for the first time
+    changed: bool  # somebody has come or gone, or can be ranked for the first time, or parameters have changed
     claims: Sequence[Claim] = ()
     order: Sequence[JobId] = ()
     notes: list[Note] = field(default_factory=list)
@@ -53,6 +53,7 @@ class Shortest:
 
     def __init__(self, look: float = 5.0, floor: float = 0.1) -> None:
         self._look, self._floor = look, floor
+        self._params = [look, floor]
 
     def share(self, node: ShareNode, memory: Memory) -> Shares:
         round_ = self._begin(node, memory)
@@ -71,13 +72,14 @@ class Shortest:
         unsure = any(claim.left is None for claim in round_.claims)
         again = round_.changed or limits or unsure
         pause = self._look if again else min(2 * memory[_PAUSE], _LONGEST * self._look)
+        memory[_PARAMS] = self._params
         memory[_SEEN] = {str(job): seen for job, seen in round_.seen.items()}
         memory[_ORDER], memory[_PAUSE], memory[_DUE] = list(round_.order), pause, node.now + pause
         return Shares(limits, node.now + pause, tuple(round_.notes))
 
     def _begin(self, node: ShareNode, memory: Memory) -> _Round:
         containers, known = node.containers(), memory.get(_SEEN, {})
-        seen, changed = {}, len(known) != len(containers)
+        seen, changed = {}, len(known) != len(containers) or memory.get(_PARAMS, self._params) != self._params
         for container in containers:
             data = known.get(str(container.job))
             if data is None or data["arrived"] != container.arrived_at:

@@ -1,0 +1,234 @@
+"""What it costs to share a machine: a look at 50 containers, from an arrival to new limits, and training beside it."""
+
+import json
+import os
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.figures import Figures, median
+from bench.monitoring import NODE, WORKERS, cpu_of, processes, submit, wait
+from bench.service import Service, folder, running
+from schedulearn.client import Client
+from schedulearn.domain.events import Event, WorkerExited, WorkerStarted
+from schedulearn.domain.ids import WorkerId
+from schedulearn.domain.job import Accrual
+from schedulearn.domain.ports import Launch
+from schedulearn.domain.spec import JobSpec
+from schedulearn.executors.kernel.groups import read_limits
+from schedulearn.executors.process.cgroups import made_groups
+from schedulearn.policies.share.flowcon import FlowCon
+from schedulearn.policies.sharing import ShareNode, Shares
+from schedulearn.policies.stages import Memory
+from schedulearn.service.container_monitor import LiveContainerMonitor, Outlook
+from schedulearn.service.machine import Machine
+from schedulearn.service.tenants import Roll, Tenant
+from schedulearn.store import Point, Store, open_store
+
+_ITVAL = 20.0  # seconds: FlowCon's usual interval
+_ARRIVALS = 10
+_PAIRS = 10  # windows with the service, and as many without
+_WINDOW = 4.0  # seconds
+
+# Trains at full speed, and prints its loss a few times a second. GATE: how far it is, for whoever measures.
+_TRAINS = """
+import os, time
+weights, step, told = [0.0] * 64, 0, 0.0
+while True:
+    for i in range(64):
+        weights[i] += 0.01 * (1.0 - weights[i])
+    step += 1
+    if time.monotonic() - told > 0.2:
+        told = time.monotonic()
+        print(f"step {step} loss {0.0 if os.environ.get('FLAT') else -step}", flush=True)
+        if "GATE" in os.environ:
+            with open(os.environ["GATE"] + ".new", "w") as file:
+                file.write(f"{step} {time.monotonic()}")
+            os.replace(os.environ["GATE"] + ".new", os.environ["GATE"])
+"""
+
+
+def measure() -> Figures:
+    figures = Figures("The share loop")
+    with folder() as root:
+        _look(figures, root)
+    with running() as service, service.client() as client:
+        _react(figures, service, client)
+    with running() as service, service.client() as client:
+        _overhead(figures, service, client)
+    return figures
+
+
+# --- what a look costs
+
+
+class _Clock:
+    """An interval passes with each look."""
+
+    def __init__(self) -> None:
+        self.at = time.time()
+
+    def now(self) -> float:
+        return self.at
+
+
+class _Timed:
+    """The stage, and how long each of its decisions took."""
+
+    def __init__(self) -> None:
+        self._stage, self.seconds = FlowCon(), list[float]()
+
+    def share(self, node: ShareNode, memory: Memory) -> Shares:
+        start = time.thread_time()
+        answer = self._stage.share(node, memory)
+        self.seconds.append(time.thread_time() - start)
+        return answer
+
+
+def _look(figures: Figures, root: Path) -> None:
+    started: set[WorkerId] = set()
+    ended: set[WorkerId] = set()
+
+    def sink(event: Event) -> None:
+        if isinstance(event, WorkerStarted | WorkerExited):
+            (started if isinstance(event, WorkerStarted) else ended).add(event.worker)
+
+    executor = processes(root, sink, {})
+    with open_store(root / "schedulearn.db") as store:
+        workers = submit(store)
+        try:
+            for worker in workers:
+                executor.start(Launch(worker, NODE.name, JobSpec("bench", ("sleep", "1000")), cpu_limit=1.0))
+            wait(lambda: len(started) == WORKERS)
+            _looks(figures, store, executor, workers)
+        finally:
+            for worker in workers:
+                executor.stop(worker, NODE.name, 0)
+            wait(lambda: len(ended) == WORKERS)
+            executor.close()
+
+
+def _looks(figures: Figures, store: Store, executor: Any, workers: list[WorkerId]) -> None:
+    clock, stage = _Clock(), _Timed()
+    monitor = LiveContainerMonitor(NODE.name, store, executor, Outlook(store))
+    machine = Machine(NODE.name, monitor, executor, clock, lambda _: None)
+    machine.follow(stage, "flowcon")
+    rows = {worker: store.job(worker.job) for worker in workers}
+    machine.tell(
+        Roll(8.0, tuple(Tenant(w.job, clock.at, (w,), 1.0, 0.1, Accrual(), row.job) for w, row in rows.items() if row))
+    )
+
+    def round_() -> None:
+        clock.at += _ITVAL
+        for number, worker in enumerate(workers):
+            points = [Point(int(clock.at), clock.at, int(clock.at), "loss", 1 / (clock.at % 1e6) + number)]
+            store.add_points(worker.job, 1, 0, "report", points)
+
+    def both() -> None:
+        round_()
+        machine.look()
+
+    both()  # where to look is found out once
+    writing = cpu_of(round_)
+    whole = cpu_of(both) - writing
+    figures.add(f"{WORKERS} containers: CPU of one look", whole * 1e3, "ms", against="counters, values, decision")
+    figures.add("the decision alone", median(stage.seconds) * 1e3, "ms", against="FlowCon")
+    figures.add(f"CPU in all, a look every {_ITVAL:g} s", whole / _ITVAL * 100, "%", aim=2.0)
+
+
+# --- how soon it reacts
+
+
+def _job(client: Client, **env: str) -> int:
+    command = [sys.executable, "-c", _TRAINS]
+    wanted = {"name": "bench", "command": command, "workdir": None, "env": env, "resources": {"cpus": "0.05..2"}}
+    number = int(client.submit({**wanted, "grace": 0})["id"])
+    wait(lambda: client.job(number)["state"] == "running")
+    return number
+
+
+def _limit(service: Service, job: int) -> float:
+    """As the kernel says."""
+    worker = service.data / "jobs" / str(job) / "attempts" / "1" / "0"
+    return read_limits(made_groups(json.loads((worker / "launch.json").read_text())["groups"])).cpus or 2.0
+
+
+def _react(figures: Figures, service: Service, client: Client) -> None:
+    """A job that learns no more is alone, and free; each arrival limits it at once, and each exit frees it."""
+    client.set_policy("flowcon", params={"itval": 1})
+    flat = _job(client, FLAT="1")
+    wait(lambda: len([e for e in client.job_events(flat) if e["kind"] == "share_list"]) >= 2)
+    decided, in_force = [], []
+    for _ in range(_ARRIVALS):
+        other = _job(client)
+        wait(lambda: _limit(service, flat) < 2.0)
+        seen = time.time()
+        arrived = _at(client, other, "worker_started")
+        wait(partial(_decided_since, client, flat, arrived))
+        decided.append(_limits(client, flat)[-1] - arrived)
+        in_force.append(seen - arrived)
+        client.cancel(other)
+        wait(lambda: _limit(service, flat) == 2.0)
+    client.delete(flat)
+    figures.add("from an arrival to the decision, median", median(decided), "s", aim=1.0)
+    figures.add("to the limit in force, median", median(in_force), "s", aim=1.0, against="threads move before it")
+    figures.add("the slowest", max(in_force), "s")
+
+
+def _decided_since(client: Client, job: int, moment: float) -> bool:
+    return any(at > moment for at in _limits(client, job))
+
+
+def _limits(client: Client, job: int) -> list[float]:
+    return [_seconds(e["at"]) for e in client.job_events(job) if e["kind"] == "share_limit"]
+
+
+def _at(client: Client, job: int, kind: str) -> float:
+    return next(_seconds(event["at"]) for event in client.job_events(job) if event["kind"] == kind)
+
+
+def _seconds(at: str) -> float:
+    from datetime import datetime
+
+    return datetime.fromisoformat(at).timestamp()
+
+
+# --- what it costs training
+
+
+def _overhead(figures: Figures, service: Service, client: Client) -> None:
+    """Two trainings on this machine, with the service in turn awake and suspended."""
+    client.set_policy("flowcon", params={"itval": 5})
+    gates = [service.data / "one", service.data / "two"]
+    jobs = [_job(client, GATE=str(gate)) for gate in gates]
+    wait(lambda: all(gate.exists() for gate in gates))
+    speeds: dict[bool, list[float]] = {True: [], False: []}
+    try:
+        for number in range(2 * _PAIRS):
+            awake = number % 4 in (0, 3)  # so that drift hits both alike
+            os.kill(service.pid, signal.SIGCONT if awake else signal.SIGSTOP)
+            speeds[awake].append(_speed(gates))
+    finally:
+        os.kill(service.pid, signal.SIGCONT)
+    for job in jobs:
+        client.delete(job)
+    ratio = median(speeds[False]) / median(speeds[True])
+    spread = (max(speeds[False]) - min(speeds[False])) / median(speeds[False])
+    name = "training beside the whole service: time lost"
+    figures.add(name, (ratio - 1) * 100, "%", aim=1.0, against=f"windows without it differ by {spread:.1%}")
+
+
+def _speed(gates: list[Path]) -> float:
+    """Steps a second of all of them together, by their own clocks."""
+    before = [_read(gate) for gate in gates]
+    time.sleep(_WINDOW)
+    after = [_read(gate) for gate in gates]
+    return sum((b[0] - a[0]) / (b[1] - a[1]) for a, b in zip(before, after, strict=True))
+
+
+def _read(gate: Path) -> tuple[float, float]:
+    step, at = gate.read_text().split()
+    return float(step), float(at)

@@ -1,0 +1,162 @@
+"""FlowCon's container monitor: what each container of one machine uses and achieves. Implements the protocol of
+`policies.sharing`."""
+
+import logging
+import math
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from schedulearn.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.domain.job import Job
+from schedulearn.domain.ports import Executor
+from schedulearn.domain.usage import Usage
+from schedulearn.estimate.remaining import Estimate
+from schedulearn.policies.sharing import Left
+from schedulearn.service.estimator import Estimator
+from schedulearn.service.tenants import Tenant
+from schedulearn.store import CurvePoint, Mark, News, Progress, Store
+
+_LOG = logging.getLogger(__name__)
+_MOST_REPORTS = 1000  # looks whose values are remembered: a stage asks for those since it last measured
+
+
+class Outlook:
+    """How much work jobs have left, for all machines. Any thread may ask."""
+
+    def __init__(self, store: Store) -> None:
+        self._estimator = Estimator(store)
+        self._lock = threading.Lock()
+
+    def refresh(self) -> None:
+        """Jobs have ended since."""
+        with self._lock:
+            self._estimator.refresh()
+
+    def by_steps(self, job: Job, progress: Progress | None, used: float, per_step: float | None) -> Estimate | None:
+        """Core-seconds."""
+        with self._lock:
+            return self._estimator.work(job, progress, used, per_step)
+
+    def by_others(self, job: Job, now: float) -> Estimate | None:
+        """Seconds, by jobs like it."""
+        with self._lock:
+            return self._estimator.remaining(job, None, now)
+
+
+@dataclass(slots=True)
+class _Container:
+    """What was measured of one so far."""
+
+    tenant: Tenant
+    used: dict[WorkerId, float] = field(default_factory=dict)  # core-seconds, also of workers that have left
+    usage: dict[WorkerId, Usage] = field(default_factory=dict)  # the latest
+    progress: Progress | None = None
+    # The values that came, as (when, sum, count): one entry for each look that found new ones.
+    reports: list[tuple[float, float, int]] = field(default_factory=list)
+    # Where its steps are counted from, as (core-seconds, step): its beginning, and the first look that knew a step.
+    marks: list[tuple[float, int]] = field(default_factory=list)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return sum(self.used.values())
+
+    @property
+    def per_step(self) -> float | None:
+        """Core-seconds of one step. That a limit made it slower does not matter."""
+        if self.progress is None:
+            return None
+        for used, step in reversed(self.marks):
+            if self.progress.step > step and self.cpu_seconds > used:
+                return (self.cpu_seconds - used) / (self.progress.step - step)
+        return None
+
+
+class LiveContainerMonitor:
+    """Of one machine; its loop alone calls it."""
+
+    def __init__(self, node: NodeName, store: Store, executor: Executor, outlook: Outlook) -> None:
+        self._node, self._store, self._executor, self._outlook = node, store, executor, outlook
+        self._containers: dict[JobId, _Container] = {}
+        self._now = 0.0
+
+    def look(self, tenants: Iterable[Tenant], now: float) -> None:
+        """Measure everybody who is there."""
+        self._now = now
+        self._containers = {tenant.id: self._renewed(tenant) for tenant in tenants}
+        for container in self._containers.values():
+            self._count(container)
+        found = self._store.news({number: _mark(each) for number, each in self._containers.items()})
+        for number, news in found.items():
+            _report(self._containers[number], news, now)
+
+    def usage(self, job: JobId, worker: WorkerId) -> Usage | None:
+        return self._containers[job].usage.get(worker)
+
+    # --- the protocol
+
+    def cpu_seconds(self, job: JobId) -> float:
+        return self._containers[job].cpu_seconds
+
+    def evaluation(self, job: JobId, since: float) -> float | None:
+        new = [(total, count) for at, total, count in self._containers[job].reports if at > since]
+        return sum(total for total, _ in new) / sum(count for _, count in new) if new else None
+
+    def goal(self, job: JobId) -> str:
+        return self._containers[job].tenant.job.spec.metric.goal
+
+    def left(self, job: JobId) -> Left | None:
+        """By its own steps and what each took of the CPU; else by jobs like it, as if it used all that it may."""
+        container = self._containers[job]
+        try:
+            return self._left(container)
+        except Exception:  # a database that is busy: that is not the stage's fault
+            _LOG.warning("what is left of job %s is not known", job, exc_info=True)
+            return None
+
+    def _left(self, container: _Container) -> Left | None:
+        tenant, used = container.tenant, container.cpu_seconds
+        by_steps = self._outlook.by_steps(tenant.job, container.progress, used, container.per_step)
+        if by_steps is not None:
+            return by_steps
+        by_others = self._outlook.by_others(tenant.job, self._now)
+        return by_others.times(tenant.cpus * len(tenant.workers)) if by_others else None
+
+    # --- measuring
+
+    def _renewed(self, tenant: Tenant) -> _Container:
+        known = self._containers.get(tenant.id)
+        if known is None or known.tenant.arrived_at != tenant.arrived_at:
+            return _Container(tenant, marks=[(0.0, 0)] if tenant.workers[0].attempt == 1 else [])
+        known.tenant = tenant
+        return known
+
+    def _count(self, container: _Container) -> None:
+        for worker in container.tenant.workers:
+            usage = self._executor.usage(worker, self._node)
+            if usage is not None:
+                container.usage[worker], container.used[worker] = usage, usage.cpu_seconds
+
+
+def _mark(container: _Container) -> Mark:
+    metric = container.tenant.job.spec.metric.name
+    if container.progress is None:
+        return Mark(metric, since=container.tenant.arrived_at)
+    return Mark(metric, container.progress.count)
+
+
+def _report(container: _Container, news: News, now: float) -> None:
+    is_first, container.progress = container.progress is None, news.progress
+    # Once it is watched, a value counts from when it came: clocks of other machines may be wrong.
+    for point in _finite(news.points) if is_first else ():
+        container.reports.append((min(point.at, now), point.value, 1))
+    if not is_first and (values := [point.value for point in _finite(news.points)]):
+        container.reports.append((now, sum(values), len(values)))
+    del container.reports[:-_MOST_REPORTS]
+    if len(container.marks) < 2 and news.points:
+        container.marks.append((container.cpu_seconds, news.progress.step))
+
+
+def _finite(points: Iterable[CurvePoint]) -> list[CurvePoint]:
+    """A value that is no number says nothing of growth."""
+    return [point for point in points if math.isfinite(point.value)]

@@ -1,0 +1,401 @@
+"""The share loops of the service: who is limited, what is written down, and what happens when something goes wrong.
+
+The machine's own thread is played by the test, except where threads are what it is about.
+"""
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from schedulearn.domain.events import LimitsSet, Shared
+from schedulearn.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.domain.job import Accrual
+from schedulearn.domain.spec import JobSpec, WorkerResources
+from schedulearn.domain.usage import Limits, Usage
+from schedulearn.policies.notes import Note
+from schedulearn.policies.registry import STAGES, StageInfo
+from schedulearn.policies.share.fair import Fair
+from schedulearn.policies.sharing import ShareNode, Shares
+from schedulearn.service.config import DataFolder
+from schedulearn.service.container_monitor import LiveContainerMonitor, Outlook
+from schedulearn.service.machine import Machine
+from schedulearn.service.tenants import Roll, Tenant
+from schedulearn.store import Point, Store
+from support.builders import job, node
+from support.clock import HandClock
+from support.executor import FakeExecutor
+from support.scheduling import Bench
+from support.waiting import wait_until
+
+A = NodeName("a")
+
+
+class Says:
+    """Limits as the test wants them, and remembers what it saw."""
+
+    def __init__(self, limits: Callable[[ShareNode], dict[int, float]] = lambda node: {}) -> None:
+        self.limits = limits
+        self.saw: list[dict[str, Any]] = []
+
+    def share(self, node: ShareNode, memory: Any) -> Shares:
+        self.saw.append({str(c.job): c for c in node.containers()})
+        memory["looks"] = memory.get("looks", 0) + 1
+        return Shares({JobId(number): cores for number, cores in self.limits(node).items()}, node.now + 5)
+
+
+def tenant(
+    number: int, *ranks: int, cpus: float = 2.0, least: float = 0.1, at: float = 0.0, attempt: int = 1
+) -> Tenant:
+    workers = tuple(WorkerId(JobId(number), attempt, rank) for rank in ranks or (0,))
+    return Tenant(JobId(number), at, workers, cpus, least * len(workers), Accrual(), job(number, steps=100))
+
+
+class World:
+    """One machine, without a thread."""
+
+    def __init__(self, store: Store, clock: HandClock, stage: Any, saved: Any = None) -> None:
+        self.store, self.clock, self.stage = store, clock, stage
+        self.executor = FakeExecutor(node("a", cpus=4))
+        self.posted: list[Shared] = []
+        self.live(saved)
+
+    def live(self, saved: Any = None) -> None:
+        self.monitor = LiveContainerMonitor(A, self.store, self.executor, Outlook(self.store))
+        self.machine = Machine(A, self.monitor, self.executor, self.clock, self.posted.append, saved)
+        self.machine.follow(self.stage, "says")
+
+    def look(self, *tenants: Tenant) -> dict[str, float]:
+        """What workers were told."""
+        self.machine.tell(Roll(4.0, tenants))
+        self.machine.look()
+        told = [call for call in self.executor.take_calls() if call[0] == "set_limits"]
+        return {str(worker): limits.cpus for _, worker, limits in told}  # type: ignore[attr-defined]
+
+    def notes(self) -> list[str]:
+        return [note.kind for event in self.posted for note in event.notes]
+
+    def refuse(self, worker: str, cores: float) -> bool:
+        limits = Limits(cpus=cores)
+        return self.machine.answered(LimitsSet(0.0, WorkerId.parse(worker), limits, "no control groups"))
+
+
+@pytest.fixture
+def stage() -> Says:
+    return Says()
+
+
+@pytest.fixture
+def world(store: Store, clock: HandClock, stage: Says) -> World:
+    return World(store, clock, stage)
+
+
+# --- limits
+
+
+def test_a_limit_is_for_all_workers_of_the_job_and_changes_with_their_number(world: World, stage: Says) -> None:
+    stage.limits = lambda node: {1: 1.5}
+    assert world.look(tenant(1, 0, 1), tenant(2)) == {"1.1.0": 0.75, "1.1.1": 0.75}
+    stage.limits = lambda node: {}
+    assert world.look(tenant(1, 0, 1), tenant(2)) == {}, "nothing has changed"
+    assert world.look(tenant(1, 0, 1, 2), tenant(2)) == dict.fromkeys(("1.1.0", "1.1.1", "1.1.2"), 0.5)
+    stage.limits = lambda node: {1: math.inf}
+    assert set(world.look(tenant(1, 0, 1, 2), tenant(2)).values()) == {2.0}, "as many as its user lets it"
+
+
+def test_nobody_gets_more_than_its_user_allows(world: World, stage: Says) -> None:
+    stage.limits = lambda node: {1: 1.5}
+    world.look(tenant(1))
+    assert stage.saw[-1]["1"].most == 2.0
+    stage.limits = lambda node: {}
+    assert world.look(tenant(1, cpus=1.0)) == {"1.1.0": 1.0}
+    worker = WorkerId.parse("1.1.0")
+    assert world.machine.within(worker, Limits(cpus=0.5)).cpus == 0.5
+    assert world.machine.within(worker, Limits(cpus=2.0)).cpus == 1.5, "nor more than its machine's loop"
+    assert world.look(tenant(1)) == {"1.1.0": 1.5}
+
+
+def test_what_the_kernel_says_counts(world: World) -> None:
+    world.executor.used["1.1.0"] = Usage(0.0, 1.0, limits=Limits(cpus=0.3))
+    assert world.look(tenant(1)) == {"1.1.0": 2.0}, "left over from a life that had no time to write it down"
+    world.executor.used["1.1.0"] = Usage(0.0, 1.0, limits=Limits(cpus=2.0))
+    assert world.look(tenant(1)) == {}
+
+
+def test_who_leaves_is_let_go_so_that_it_can_save(world: World, stage: Says) -> None:
+    stage.limits = lambda node: {1: 0.2}
+    world.look(tenant(1))
+    stage.limits = lambda node: {}
+    assert world.look() == {"1.1.0": 2.0}
+    assert world.machine.answered(LimitsSet(0.0, WorkerId.parse("1.1.0"), Limits(cpus=2.0)))
+
+
+def test_a_container_of_a_later_attempt_is_another_one(world: World, stage: Says) -> None:
+    stage.limits = lambda node: {1: 0.2}
+    world.look(tenant(1))
+    stage.limits = lambda node: {}
+    world.look(tenant(1, at=9.0, attempt=2))
+    assert stage.saw[-1]["1"].limit is None
+
+
+# --- what is kept
+
+
+def test_a_loop_goes_on_where_an_earlier_life_left_it(world: World, stage: Says) -> None:
+    stage.limits = lambda node: {1: 0.2}
+    world.look(tenant(1), tenant(2))
+    world.live(world.posted[-1].memory)
+    stage.limits = lambda node: {}
+    assert world.machine.look() is None, "before it is told who is there it changes nothing"
+    assert world.look(tenant(1), tenant(2)) == {"1.1.0": 0.2}, "told again, in case that was lost"
+    assert (stage.saw[-1]["1"].limit, stage.saw[-1]["2"].limit) == (0.2, None)
+    assert world.posted[-1].memory["memory"] == {"looks": 2}  # type: ignore[index]
+
+
+def test_another_stage_begins_with_an_empty_memory_and_the_limits_of_before(world: World, stage: Says) -> None:
+    stage.limits = lambda node: {1: 0.2}
+    world.look(tenant(1))
+    world.machine.follow(Fair(), "fair")
+    assert not world.machine.is_idle
+    assert world.look(tenant(1)) == {"1.1.0": 2.0}
+    assert world.posted[-1].memory is None
+    assert world.machine.is_idle
+
+
+# --- what goes wrong
+
+
+def test_a_machine_that_cannot_set_limits_is_shared_fairly(world: World, stage: Says) -> None:
+    stage.limits = lambda node: {1: 0.5, 2: 0.5}
+    world.look(tenant(1), tenant(2))
+    world.executor.used["1.1.0"] = Usage(0.0, 1.0)
+    assert world.refuse("1.1.0", 0.5)
+    assert world.look(tenant(1), tenant(2)) == {"2.1.0": 2.0}
+    (note,) = world.posted[-1].notes
+    assert (note.kind, note.node, note.job) == ("share_refused", "a", 1)
+    assert "no control groups" in note.cause
+    looks = len(stage.saw)
+    assert world.look(tenant(1), tenant(2), tenant(3)) == {}
+    assert (len(stage.saw), world.notes()) == (looks, ["share_refused"])
+    world.machine.follow(stage, "says")
+    retried = world.look(tenant(1), tenant(2))
+    assert retried == {"1.1.0": 0.5, "2.1.0": 0.5}, "a policy that is set anew is tried anew"
+
+
+def test_a_worker_that_has_just_ended_refuses_nothing(world: World, stage: Says) -> None:
+    stage.limits = lambda node: {1: 0.5}
+    world.look(tenant(1))
+    assert world.refuse("1.1.0", 0.5)
+    world.look(tenant(1))
+    assert world.notes() == []
+    assert not world.refuse("1.1.0", 1.0), "what its user asked for is not the loop's to answer"
+
+
+def test_a_stage_that_fails_limits_nobody(world: World, stage: Says) -> None:
+    stage.limits = lambda node: {1: 0.5}
+    world.look(tenant(1))
+    stage.limits = lambda node: {1: 0.01}  # below what its lease guarantees
+    assert world.look(tenant(1)) == {"1.1.0": 2.0}
+    assert "share stage says on node a: BadPlan" in world.posted[-1].fault
+    assert world.posted[-1].memory is None
+    assert world.look(tenant(1)) == {}
+    assert [bool(event.fault) for event in world.posted] == [False, True], "said once"
+
+
+# --- what is measured
+
+
+def report(store: Store, number: JobId, first: int, *values: float, at: float = 0.0) -> None:
+    points = [Point(first + i, at, first + i, "loss", value) for i, value in enumerate(values)]
+    store.add_points(number, 1, 0, "report", points)
+
+
+def test_values_count_once_and_only_those_of_this_attempt(bench: Bench, world: World) -> None:
+    number, now = bench.running(), world.clock.now()
+    report(bench.store, number, 1, 8.0, at=now - 60)
+    report(bench.store, number, 2, 4.0, 2.0, math.nan, at=now)
+    here = tenant(number, at=now - 10)
+    world.look(here)
+    assert world.monitor.evaluation(number, now - 10) == 3.0
+    world.clock.pass_time(10)
+    report(bench.store, number, 5, 1.0, at=now - 1000)  # another clock
+    world.look(here)
+    assert world.monitor.evaluation(number, now) == 1.0
+    assert world.monitor.evaluation(number, now + 10) is None
+    assert world.monitor.goal(number) == "min"
+
+
+def test_what_is_left_is_told_by_the_cpu_that_steps_took_however_slow_they_were(bench: Bench, world: World) -> None:
+    number = bench.running()
+    here = tenant(number, at=world.clock.now())
+    for seconds, cpu, step in ((10, 20.0, 10), (10, 30.0, 20), (1000, 40.0, 30)):
+        world.clock.pass_time(seconds)
+        world.executor.used["1.1.0"] = Usage(world.clock.now(), cpu)
+        report(bench.store, number, step, 1.0, at=world.clock.now())
+        world.look(here)
+    assert world.monitor.cpu_seconds(number) == 40.0
+    left = world.monitor.left(number)
+    assert left
+    assert left.expected == pytest.approx(70.0), "70 steps of one core-second, without what it took to begin"
+
+
+def test_a_counter_includes_workers_that_have_left(world: World) -> None:
+    world.executor.used = {"1.1.0": Usage(0.0, 3.0), "1.1.1": Usage(0.0, 4.0)}
+    world.look(tenant(1, 0, 1))
+    world.look(tenant(1, 0))
+    assert world.monitor.cpu_seconds(JobId(1)) == 7.0
+
+
+# --- in the service
+
+
+class Halves:
+    """Whoever is on a machine may use half a core. What the test puts into `before` happens first."""
+
+    before: Callable[[ShareNode], object]
+
+    def share(self, node: ShareNode, memory: Any) -> Shares:
+        Halves.before(node)
+        new = [container for container in node.containers() if container.limit is None]
+        notes = [Note("share_limit", "half a core", container.job, node.name, {"after": 0.5}) for container in new]
+        memory["jobs"] = [container.job for container in node.containers()]
+        return Shares({container.job: 0.5 for container in new}, notes=notes)
+
+
+@pytest.fixture
+def bench(store: Store, folder: DataFolder, clock: HandClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    Halves.before = staticmethod(lambda node: None)
+    monkeypatch.setitem(STAGES["share"], "halves", StageInfo(Halves, "for this test"))
+    made = Bench(store, folder, clock, node("a", cpus=4, gpus=1), node("b", cpus=4))
+    yield made
+    made.scheduler.close()
+
+
+def set_share(bench: Bench, share: str) -> None:
+    bench.ask("policy", preset="round-robin", stages={"share": share}, params={})
+    bench.scheduler.cycle()
+
+
+def until(bench: Bench, true: Callable[[], object]) -> None:
+    """Loops have threads of their own: what they find comes in some cycle."""
+
+    def look() -> object:
+        bench.scheduler.cycle()
+        return true()
+
+    wait_until(look)
+
+
+def told(bench: Bench) -> dict[str, float]:
+    """The last limit that each worker was told."""
+    calls = [call for call in bench.executor.calls if call[0] == "set_limits"]
+    return {str(worker): limits.cpus for _, worker, limits in calls}  # type: ignore[attr-defined]
+
+
+def limits_of(bench: Bench, number: JobId) -> int:
+    return bench.story(number).count("share_limit")
+
+
+def running(bench: Bench, count: int, **more: Any) -> list[JobId]:
+    resources = WorkerResources(cpus_min=0.1, cpus_max=2.0, **more)
+    jobs = [bench.store.add_job(JobSpec("job", "true", resources=resources), "ann", 0.0, "") for _ in range(count)]
+    bench.scheduler.cycle()
+    for number in jobs:
+        bench.executor.started(f"{number}.1.0", bench.clock.now())
+    bench.scheduler.cycle()
+    return jobs
+
+
+def test_who_arrives_is_limited_at_once_and_its_story_says_why(bench: Bench) -> None:
+    set_share(bench, "halves")
+    one, two = running(bench, 2)
+    until(bench, lambda: limits_of(bench, one) and limits_of(bench, two))
+    assert told(bench) == {f"{one}.1.0": 0.5, f"{two}.1.0": 0.5}
+    event = next(found.event for found in bench.store.events_after(0, one) if found.event.kind == "share_limit")
+    assert (event.node, event.attempt, event.data) == ("a", 1, {"after": 0.5})
+    bench.executor.sink(LimitsSet(0.0, WorkerId(one, 1, 0), Limits(cpus=0.5)))
+    bench.executor.sink(LimitsSet(0.0, WorkerId(two, 1, 0), Limits(cpus=0.7)))
+    bench.cycle()
+    assert "limits_set" not in bench.story(one), "that was said"
+    assert "limits_set" in bench.story(two), "that was somebody else"
+    assert set(bench.store.load_state().shares) == {"a", "b"}
+
+
+def test_its_user_may_allow_less_and_the_machine_still_less(bench: Bench) -> None:
+    set_share(bench, "halves")
+    (one,) = running(bench, 1)
+    until(bench, lambda: limits_of(bench, one))
+    for asked, given in ((0.3, 0.3), (1.0, 0.5)):
+        bench.executor.take_calls()
+        bench.ask("update", one, cpus_limit=asked)
+        bench.scheduler.cycle()
+        assert told(bench) == {f"{one}.1.0": given}
+
+
+def test_only_jobs_without_gpus_are_limited(bench: Bench) -> None:
+    set_share(bench, "halves")
+    (with_gpu,) = running(bench, 1, gpus=1)
+    (without,) = running(bench, 1)
+    until(bench, lambda: limits_of(bench, without))
+    assert told(bench) == {f"{without}.1.0": 0.5}
+    assert not limits_of(bench, with_gpu)
+
+
+def test_another_policy_lifts_all_limits_and_ends_the_loops(bench: Bench) -> None:
+    set_share(bench, "halves")
+    jobs = running(bench, 2)
+    until(bench, lambda: all(limits_of(bench, number) for number in jobs))
+    set_share(bench, "fair")
+    until(bench, lambda: not bench.store.load_state().shares)
+    assert set(told(bench).values()) == {2.0}
+    until(bench, lambda: not any(thread.name.startswith("share-") for thread in threading.enumerate()))
+
+
+def test_after_a_crash_limits_are_as_they_were(bench: Bench) -> None:
+    bench.clock.pass_time(0.12345678)  # more than the store keeps of a time
+    set_share(bench, "halves")
+    (one,) = running(bench, 1)
+    until(bench, lambda: limits_of(bench, one))
+    bench.ask("update", one, cpus_limit=1.0)
+    bench.cycle()
+    bench.scheduler.close()
+    seen: list[float | None] = []
+    Halves.before = staticmethod(lambda node: seen.extend(c.limit for c in node.containers()))
+    bench.live()
+    assert told(bench) == {f"{one}.1.0": 0.5}, "not what its user allows"
+    until(bench, lambda: seen)
+    assert (seen, limits_of(bench, one)) == ([0.5], 1)
+
+
+def test_a_slow_machine_delays_nobody(bench: Bench) -> None:
+    set_share(bench, "halves")
+    go_on = threading.Event()
+    Halves.before = staticmethod(lambda node: node.name == "a" and go_on.wait(60))
+    one, two = running(bench, 2)
+    until(bench, lambda: limits_of(bench, two))
+    assert not limits_of(bench, one)
+    go_on.set()
+    until(bench, lambda: limits_of(bench, one))
+
+
+def test_a_stage_that_fails_on_one_machine_goes_on_with_the_others(bench: Bench) -> None:
+    def fail(node: ShareNode) -> None:
+        if node.name == "a":
+            raise KeyError("oops")
+
+    set_share(bench, "halves")
+    Halves.before = staticmethod(fail)
+    one, two = running(bench, 2)
+    until(bench, lambda: limits_of(bench, two) and bench.store.setting("policy_fault"))
+    assert "share stage halves on node a: KeyError: 'oops'" in bench.store.setting("policy_fault")["error"]
+    assert bench.story().count("policy_fault") == 1
+    assert not limits_of(bench, one)
+    three, four = running(bench, 2)
+    until(bench, lambda: limits_of(bench, four))
+    assert not limits_of(bench, three), "there it is shared fairly"
+    Halves.before = staticmethod(lambda node: None)
+    set_share(bench, "halves")
+    until(bench, lambda: limits_of(bench, one))
+    assert bench.store.setting("policy_fault") is None
