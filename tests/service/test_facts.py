@@ -94,7 +94,6 @@ def test_what_has_ended_since_is_known_in_another_process(bench: Bench) -> None:
 
 
 def test_nothing_is_read_again_unless_a_job_has_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.ask("policy", preset="fifo", stages={}, params={})  # so that nobody else asks for facts
     for _ in range(3):
         ran(bench, 60.0)
     facts = LiveFacts(bench.store)

@@ -423,8 +423,6 @@ def test_after_a_restart_a_policy_that_fails_gives_way_to_the_default(
 def test_a_plain_policy_that_fails_is_told_once_and_harms_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_policy(bench)
-    bench.cycle()
     job = bench.submit()
     with monkeypatch.context() as patch:
         patch.setattr("schedulearn.policies.place.pack.Pack.place", lambda *_: 1 / 0)

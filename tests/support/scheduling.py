@@ -25,6 +25,9 @@ class Bench:
     def __init__(self, store: Store, folder: DataFolder, clock: HandClock, *nodes: Node) -> None:
         self.store, self.folder, self.clock = store, folder, clock
         self.executor = FakeExecutor(*(nodes or (node("a", cpus=2),)))
+        # The default has share loops, threads that nobody here would end.
+        if store.setting("policy") is None:
+            store.set_setting("policy", {"preset": "fifo", "stages": {}, "params": {}})
         self.live()
 
     def live(self) -> None:
