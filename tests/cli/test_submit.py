@@ -28,6 +28,8 @@ OPTIONS = [
     (["--metric", "acc", "--goal", "max", "--pattern", "acc=(.*)"],
      {"metric": {"name": "acc", "goal": "max", "pattern": "acc=(.*)"}}),
     (["--target", "0.05"], {"target": {"loss": 0.05}}),
+    (["--target", "loss=1e-3:stop"], {"target": {"loss": 0.001, "then": "stop"}}),
+    (["--target", "-2:yield"], {"target": {"loss": -2.0, "then": "yield"}}),
     (["--metric", "acc", "--target", "0.9"], {"metric": {"name": "acc"}, "target": {"acc": 0.9}}),
     (["--image", "python:3.12"], {"image": "python:3.12"}),
     (["--setup", "pip install x", "--mount", "/data"], {"setup": ["pip install x"], "mounts": ["/data"]}),

@@ -187,6 +187,9 @@ def test_rm(cli, jobs):
         (["--cpus-limit", "none"], {"cpus_limit": None}),
         (["--workers", "2..6"], {"workers": "2..6"}),
         (["--workers", "3"], {"workers": 3}),
+        (["--target", "acc=0.9:stop"], {"target": {"acc": 0.9, "then": "stop"}}),
+        (["--target", "0.05"], {"target": {"loss": 0.05}}),
+        (["--target", "none"], {"target": None}),
     ],
 )
 def test_update(cli, jobs, args, body):
@@ -200,6 +203,14 @@ def test_update_says_what_is_now(cli, jobs):
     assert "priority    80" in out
     assert "schedulearn explain 17" in out
     assert "cores       0.5 for each worker" in cli("update", 17, "--cpus-limit", "0.5").out
+
+
+@pytest.mark.parametrize("text", ["", "loss", "loss=", "loss=low", "0.05:party", "loss=0.05:stop:stop"])
+def test_a_target_that_is_none(cli, jobs, text):
+    result = cli("update", 17, "--target", text)
+    assert result.code == 2
+    assert "is not a target" in result.err
+    assert not jobs.asked("PATCH", "/jobs/17")
 
 
 def test_update_of_nothing(cli, jobs):

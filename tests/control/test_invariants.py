@@ -31,6 +31,7 @@ _kinds = (
     "node",
     "leave",
     "one fails",
+    "good",
 )
 _act = st.tuples(st.sampled_from(_kinds), st.integers(0, 30))
 _steps = st.lists(st.one_of(_submit, _act), max_size=60)

@@ -216,3 +216,33 @@ def test_how_far_the_output_was_searched(make):
     make.store.set_pattern_offset(worker, 2**40)
     assert make.store.pattern_offset(worker) == 2**40
     assert make.store.pattern_offset(WorkerId(job.id, 1, 1)) == 0
+
+
+def test_the_latest_values(make):
+    one, two, silent = make.running(workers=2), make.running(), make.running()
+    make.store.add_points(one.id, 1, 1, "report", points(range(9), value=lambda n: 100.0 + n))
+    make.store.add_points(one.id, 1, 0, "report", points([1, 2]) + points([3, 4], "acc"))
+    make.store.add_points(two.id, 1, 0, "report", points([1, 2, 3, 4], "acc") + points(range(4)))
+    asked = {one.id: "loss", two.id: "acc", silent.id: "loss"}
+    assert make.store.latest_values(asked, 3) == {one.id: [1.0, 2.0], two.id: [2.0, 3.0, 4.0]}
+    assert make.store.latest_values({}, 3) == {}
+
+
+@pytest.mark.parametrize("total", [1, 2, 2000, 2001, 2002, 2003, 4100])
+def test_the_latest_values_of_a_thinned_curve_end_with_the_newest(make, total):
+    job = make.running()
+    make.store.add_points(job.id, 1, 0, "report", points(range(total)))
+    found = make.store.latest_values({job.id: "loss"}, 3)[job.id]
+    assert found[-1] == total - 1
+    assert len(found) == min(total, 3)
+    assert found == sorted(set(found))
+    assert found[0] >= total - 1 - 8, "thinned, but not from long ago"
+
+
+def test_the_latest_values_of_many_jobs_are_one_query(make, statements):
+    jobs = [make.running() for _ in range(5)]
+    for job in jobs:
+        make.store.add_points(job.id, 1, 0, "report", points(range(5)))
+    statements.clear()
+    assert len(make.store.latest_values({job.id: "loss" for job in jobs}, 3)) == 5
+    assert len(statements) == 1

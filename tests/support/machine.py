@@ -22,6 +22,7 @@ class Tenant:
     work: float | None = None  # core-seconds that it needs in all; None: nobody can tell
     off: float = 1.0  # times that, by the estimate
     doubt: float = 1.0  # the estimate's range, as a factor both ways
+    reached: bool = False  # its target
     reports: list[tuple[float, float]] = field(default_factory=list)
 
 
@@ -90,7 +91,7 @@ class Machine:
 
     def containers(self) -> list[Container]:
         return [
-            Container(job, t.arrived, t.least, t.most, t.limit if t.limit < math.inf else None)
+            Container(job, t.arrived, t.least, t.most, t.limit if t.limit < math.inf else None, t.reached)
             for job, t in self.tenants.items()
         ]
 

@@ -1,7 +1,7 @@
 """Steps that may happen to a control loop, and what must hold after each."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from schedulearn.control.growth import beyond, spot_of
@@ -11,7 +11,7 @@ from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job
 from schedulearn.domain.node import NodeState
 from schedulearn.domain.resources import MEMORY
-from schedulearn.domain.spec import Launcher, Preemptible
+from schedulearn.domain.spec import STOP, YIELD, Launcher, Preemptible, Target
 from schedulearn.domain.states import JobState
 from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
 
@@ -79,10 +79,8 @@ def do(w: World, step: tuple, numbers: list[int]) -> None:  # type: ignore[type-
             _to_workers(w, target, kind, what)
     elif kind == "leave":
         w.leave()
-    elif kind == "update" and any_job:
-        low = 1 + what % 3
-        fields = {"workers": {"min": low, "want": low, "max": low + what // 3 % 3}}
-        w.cycle(ev.UpdateAsked(w.now, any_job, "ann", fields))
+    elif kind in ("update", "good") and any_job:
+        (_resize if kind == "update" else _good_enough)(w, any_job, what)
     elif kind == "wait":
         w.now += what * 10
         w.cycle()
@@ -107,6 +105,19 @@ def _submit(w: World, what: tuple[int, float, int, int], numbers: list[int]) -> 
     if number % 3 == 0:  # its workers come and go
         asked |= {"workers": (1, workers, workers + 2), "launcher": Launcher.ELASTIC, "preemptible": Preemptible.YES}
     w.submit(job(number, **asked, memory=10**9 * workers, max_restarts=1, at=w.now))
+
+
+def _resize(w: World, number: JobId, what: int) -> None:
+    low = 1 + what % 3
+    fields = {"workers": {"min": low, "want": low, "max": low + what // 3 % 3}}
+    w.cycle(ev.UpdateAsked(w.now, number, "ann", fields))
+
+
+def _good_enough(w: World, number: JobId, what: int) -> None:
+    """It gets a target and reaches it if it runs; it has saved, so that it may be interrupted."""
+    target = Target(0.5, STOP if what % 5 == 0 else YIELD)
+    asked = ev.UpdateAsked(w.now, number, "ann", {"target": asdict(target)})
+    w.cycle(ev.CheckpointSeen(w.now, number), asked, ev.TargetReached(w.now, number, target, 0.4, (0.4, 0.4, 0.4)))
 
 
 def _to_workers(w: World, target: JobId, kind: str, what: int) -> None:

@@ -57,6 +57,7 @@ def job_out(row: JobRow, caller: Caller, now: float, advice: Advice = _NO_ADVICE
         deadline=_iso(job.deadline),
         time_limit=job.time_limit,
         cpus_limit=job.cpus_limit,
+        reached_at=_iso(job.reached_at),
         attempt=job.attempt,
         workers=len(row.placement),
         placement=[

@@ -54,6 +54,7 @@ class JobOut(BaseModel):
     deadline: str | None
     time_limit: float | None
     cpus_limit: float | None  # cores for each worker, if that was changed after the submission
+    reached_at: str | None  # when its target was reached; null: it was not, or there is none
     attempt: int  # 0: never started
     workers: int  # now
     placement: list[PlacementOut]

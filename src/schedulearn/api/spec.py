@@ -2,6 +2,7 @@
 
 import shlex
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
@@ -24,7 +25,17 @@ from schedulearn.api.fields import (
 )
 from schedulearn.api.pattern import MAX_LENGTH, check_pattern
 from schedulearn.domain.ids import JobId
-from schedulearn.domain.spec import JobSpec, Launcher, Metric, Preemptible, Target, WorkerResources, Workers
+from schedulearn.domain.spec import (
+    STOP,
+    YIELD,
+    JobSpec,
+    Launcher,
+    Metric,
+    Preemptible,
+    Target,
+    WorkerResources,
+    Workers,
+)
 from schedulearn.domain.units import parse_range, short
 
 MAX_WORKERS = 10_000
@@ -93,14 +104,25 @@ def _target(value: Any) -> Any:
     allowed = "the metric's name with a number, and then: yield or stop; such as {loss: 0.05, then: stop}"
     if not isinstance(value, dict):
         raise invalid(f"{short(value)} is not a target", allowed)
-    then = value.get("then", "yield")
+    then = value.get("then", YIELD)
     names = [name for name in value if name != "then"]
-    if then not in ("yield", "stop") or len(names) != 1:
+    if then not in (YIELD, STOP) or len(names) != 1:
         raise invalid(f"{short(value)} is not a target", allowed)
-    number = value[names[0]]
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        raise invalid(f"{short(number)} is not a number", allowed)
-    return (str(names[0]), float(number), then)
+    number = _finite(value[names[0]])
+    if number is None:
+        raise invalid(f"{short(value[names[0]])} is not a number", allowed)
+    return (str(names[0]), number, then)
+
+
+def _finite(value: Any) -> float | None:
+    """A number, or a text that is one: YAML takes 1e-3 for a text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if isfinite(number) else None
 
 
 def _dependencies(value: list[int]) -> list[int]:

@@ -1,16 +1,20 @@
 """`update`: change a job that is queued or running."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from schedulearn.cli.common.errors import Code, Failure
-from schedulearn.cli.common.job_options import as_number, moment
+from schedulearn.cli.common.job_options import as_number, metric_name, moment
+from schedulearn.cli.common.job_options import target as read_target
 from schedulearn.cli.common.out import next_steps, of_job, say, say_facts, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
-from schedulearn.cli.view.story import needs
+from schedulearn.cli.view.story import needs, target_words
 from schedulearn.cli.view.words import duration
+
+if TYPE_CHECKING:
+    from schedulearn.client import Client
 
 app = verb_app()
 _NEVER = ("none", "never", "null", "off")
@@ -28,9 +32,15 @@ def update(
     workers: Annotated[
         str | None, typer.Option(metavar="N|A..B", help="How many it may have, from now on: 2, or 2..6.")
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[NAME=]VALUE[:stop]", help="The metric's value that is good enough: loss=0.05, 0.05:stop, or none."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Change priority, deadline, limits or number of workers of a job that is queued or running.
+    """Change priority, deadline, limits, number of workers or target of a job that is queued or running.
 
     \b
     Examples:
@@ -38,8 +48,9 @@ def update(
       schedulearn update 17 --time-limit 12h --deadline none
       schedulearn update 17 --cpus-limit 0.5
       schedulearn update 17 --workers 2..6
+      schedulearn update 17 --target loss=0.05:stop
     """
-    changes: dict[str, int | float | str | None] = {}
+    changes: dict[str, int | float | str | dict[str, Any] | None] = {}
     if priority is not None:
         changes["priority"] = priority
     if deadline is not None:
@@ -50,10 +61,12 @@ def update(
         changes["cpus_limit"] = None if cpus_limit in _NEVER else as_number(cpus_limit)
     if workers is not None:
         changes["workers"] = as_number(workers)
-    if not changes:
-        allowed = "--priority, --deadline, --time-limit, --cpus-limit, --workers"
+    if not changes and target is None:
+        allowed = "--priority, --deadline, --time-limit, --cpus-limit, --workers, --target"
         raise Failure("there is nothing to change", allowed=allowed)
     with connect() as client:
+        if target is not None:
+            changes["target"] = None if target in _NEVER else _target(target, client, job)
         changed = client.update(job, **changes)
     if as_json:
         say_json(changed)
@@ -66,10 +79,17 @@ def update(
             ("  time limit", duration(changed["time_limit"]) or "none"),
             ("  cores", _cores(changed["cpus_limit"])),
             ("  workers", needs(changed["spec"]) if workers is not None else ""),
+            ("  target", (target_words(changed) or "none") if target is not None else ""),
         ]
     )
     next_steps({"where it is now": f"schedulearn explain {job}"})
     return Code.DONE
+
+
+def _target(text: str, client: "Client", job: int) -> dict[str, Any]:
+    """The metric's name may be left out: then the job is asked for it."""
+    name = "" if "=" in text else metric_name(client.job(job)["spec"])
+    return read_target(text, name)
 
 
 def _cores(limit: float | None) -> str:

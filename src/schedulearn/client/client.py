@@ -112,8 +112,9 @@ class Client:
     def job(self, job: int) -> types.Job:
         return cast(types.Job, self._of_job("GET", job))
 
-    def update(self, job: int, **changes: int | float | str | Mapping[str, int] | None) -> types.Job:
-        """Change `priority`, `deadline`, `time_limit`, `cpus_limit` or `workers` ("2..6"); None takes a limit away."""
+    def update(self, job: int, **changes: int | float | str | Mapping[str, Any] | None) -> types.Job:
+        """Change `priority`, `deadline`, `time_limit`, `cpus_limit`, `workers` ("2..6") or `target` ({"loss": 0.05});
+        None takes a deadline, a limit or a target away."""
         return cast(types.Job, self._of_job("PATCH", job, body=changes))
 
     def delete(self, job: int) -> None:

@@ -64,6 +64,7 @@ class Job(TypedDict):
     deadline: str | None
     time_limit: float | None
     cpus_limit: float | None  # cores for each worker, if that was changed after the submission
+    reached_at: str | None  # when its target was reached
     attempt: int  # 0: never started
     workers: int
     placement: list[Placement]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from schedulearn.control import hot, limits, moves, nodes, resizing, share
+from schedulearn.control import hot, limits, moves, nodes, resizing, share, targets
 from schedulearn.control.running import accrue, now_runs, pause, pause_confirmed, resume, settle, watch_time_limit
 from schedulearn.control.state import State
 from schedulearn.control.stopping import stop_attempt
@@ -18,6 +18,7 @@ from schedulearn.domain.states import FINISHED, JobState, StopReason, Trigger
 from schedulearn.domain.units import format_duration
 
 _BACKOFF_FIRST, _BACKOFF_MOST = 5.0, 600.0  # seconds
+_IN_SPEC = ("workers", "target")  # what an update changes in the job's spec
 
 
 def apply(state: State, event: ev.Event) -> None:
@@ -365,17 +366,16 @@ def _update_asked(state: State, event: ev.UpdateAsked) -> None:
     except Conflict as error:
         state.record(event.at, "not_updated", f"not updated, as {event.by} asked: {error}", job)
         return
+    if "target" in event.fields:
+        targets.set_target(job, event.fields["target"])
     for name, value in event.fields.items():
-        if name != "workers":
+        if name not in _IN_SPEC:
             setattr(job, name, value)
     state.touch(job)
     state.record(event.at, "updated", f"{_fields_in_words(event.fields)} set by {event.by}", job, data={**event.fields})
     if "cpus_limit" in event.fields:
         limits.set_cpus(state, job)
-    if job.id in state.queue:
-        state.queue.add(job, event.at)
-    state.holders[job.shape.pool].renew(job)
-    state.stale = True
+    state.rank_anew(job, event.at)
     if job.state is JobState.RUNNING:
         watch_time_limit(state, job, event.at)
 
@@ -389,6 +389,8 @@ def _in_words(name: str, value: Any) -> str:
         return "none"
     if name == "workers":
         return f"{value['min']}..{value['max']}"
+    if name == "target":
+        return f"{value['value']:g}, then {value['then']},"
     if name == "time_limit":
         return format_duration(value)
     if name == "deadline":
@@ -422,11 +424,8 @@ def _tick(state: State, event: ev.Tick) -> None:
 
 def _mark_changed(state: State, job: Job, now: float) -> None:
     state.touch(job)
-    state.holders[job.shape.pool].renew(job)
     state.watch_mark(job, now)
-    if job.id in state.queue:
-        state.queue.add(job, now)
-    state.stale = True
+    state.rank_anew(job, now)
 
 
 # --- nodes ---
@@ -476,6 +475,7 @@ _HANDLERS: dict[type[ev.Event], Callable[[State, Any], None]] = {
     ev.ResumeAsked: _resume_asked,
     ev.MigrateAsked: _migrate_asked,
     ev.UpdateAsked: _update_asked,
+    ev.TargetReached: targets.target_reached,
     ev.NodeSeen: nodes.node_seen,
     ev.NodeProbed: nodes.node_probed,
     ev.NodeLost: nodes.node_lost,

@@ -8,7 +8,7 @@ from itertools import groupby
 from schedulearn.control.in_place import InPlace, put_back
 from schedulearn.control.ledger import Ledger, NodeLedger
 from schedulearn.control.queue import Queue, QueueWalk
-from schedulearn.control.runners import Runners, rank
+from schedulearn.control.runners import NOBODY, Runners, rank
 from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job, Spot
@@ -16,7 +16,6 @@ from schedulearn.domain.shape import Shape
 from schedulearn.policies.stages import DoesNotFit, HeldBehind, Key, Memory, NoPlace, Policy, Refusal
 
 _FORGIVEN = 1e-9
-_NOBODY = Runners()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ class PoolContest:
         self._free = ledger.free_slots(pool)
         self.suspended = suspended = queue.suspended[pool]
         if queue.demand[pool] <= self._free + _FORGIVEN and not policy.allocate.elastic and not suspended:
-            holders = _NOBODY  # there is room for everybody: nobody who runs needs to be looked at
+            holders = NOBODY  # there is room for everybody: nobody who runs needs to be looked at
         self._holders = holders
         self._left = self._free + holders.slots
         self._given: dict[JobId, int] = {}
@@ -182,8 +181,15 @@ class PoolContest:
         if self._policy.order.preemptive:
             yield from self._merged(self._sorted_holders())
         else:
-            yield from self.running()
-            yield from self.waiting()
+            yield from self.secure()
+            yield from self.claimants()
+
+    def secure(self) -> list[Job]:
+        return [] if self._policy.order.preemptive else [job for job in self.running() if not job.yields]
+
+    def claimants(self) -> Iterator[Job]:
+        losable = self._policy.order.preemptive
+        yield from self._merged([pair for pair in self._sorted_holders() if losable or pair[1].yields])
 
     def contenders(self) -> Iterator[Job]:
         if not self._holders or self._in_place:

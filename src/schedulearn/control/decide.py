@@ -19,7 +19,6 @@ from schedulearn.policies.stages import Memory, NoPlace, Policy
 
 POOLS = (GPUS, CPUS)
 Holders = Mapping[str, Runners]  # by pool: jobs with workers that a policy may take away or change
-_NOBODY = Runners()
 
 
 def decide(policy: Policy, queue: Queue, ledger: Ledger, holders: Holders, now: float, memory: Memory) -> Decision:
@@ -29,7 +28,8 @@ def decide(policy: Policy, queue: Queue, ledger: Ledger, holders: Holders, now: 
     undo = Undo(ledger)
     try:
         for pool in POOLS:
-            contestants = holders[pool] if policy.order.preemptive or policy.allocate.elastic else _NOBODY
+            changes_all = policy.order.preemptive or policy.allocate.elastic
+            contestants = holders[pool] if changes_all else holders[pool].yielding
             if policy.order.suspends and policy.allocate.elastic:
                 # To be suspended costs a job nothing, but to be resized it must be one that may be stopped.
                 contestants = Runners(job for job in contestants.values() if job.gives_way)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from schedulearn.control import hot
+from schedulearn.control import hot, targets
 from schedulearn.control.contest import Decision
 from schedulearn.control.decide import decide
 from schedulearn.control.forecast import Remaining, forecast_start
@@ -13,7 +13,8 @@ from schedulearn.domain.node import NodeState
 from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.resources import CPUS, GPUS, MEMORY
 from schedulearn.domain.shape import Shape
-from schedulearn.domain.states import JobState
+from schedulearn.domain.spec import STOP
+from schedulearn.domain.states import FINISHED, JobState
 from schedulearn.domain.units import format_duration, format_size
 from schedulearn.estimate.remaining import Estimate
 from schedulearn.policies.stages import HeldBehind, Policy, Refusal
@@ -33,7 +34,7 @@ def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remai
     if job.move is not None:
         return Explanation(_on_the_move(job, job.move), stage="migrate")
     if job.state is not JobState.QUEUED:
-        return Explanation(_not_queued(job, now) + _comings_and_goings(state, job, now))
+        return Explanation(_not_queued(job, now) + _comings_and_goings(state, job, now) + _aim(job, now))
     if waits := state.waits_for.get(job.id):
         return Explanation(_waits_for(state, sorted(waits)), stage="dependencies")
     if job.not_before > now:
@@ -48,6 +49,7 @@ def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remai
         text = f"It {'goes on' if job.pinned else 'starts'} now."
         return Explanation(text, position, Estimate(0, 0, 0), "place")
     text, stage = _suspended(state, job) if job.pinned else _why(state, decision, job)
+    text += _aim(job, now)
     if policy.order.takes_turns:  # when others end says little where nobody waits for that
         return Explanation(f"{text} {_place_in(position)}: its turn comes after theirs.", position, None, stage)
     estimate = forecast_start(state, policy, job, now, remaining)
@@ -88,6 +90,17 @@ def _comings_and_goings(state: State, job: Job, now: float) -> str:
     if wait > 0 and len(attempt.crew) < job.shape.workers.max:
         text += f" It may grow again in {format_duration(wait)}: it lost a worker."
     return text
+
+
+def _aim(job: Job, now: float) -> str:
+    """` It reached its target (loss at most 0.05) 3 min ago: others go first.`"""
+    target = job.spec.target
+    if target is None or job.state in FINISHED or job.state is JobState.STOPPING:
+        return ""
+    aim = f"{job.spec.metric.name} {targets.in_words(job.spec)}"
+    if job.reached_at is not None:
+        return f" It reached its target ({aim}) {format_duration(now - job.reached_at)} ago: others go first."
+    return f" Its target is {aim}: then {'it ends' if target.then == STOP else 'others go first'}."
 
 
 def _waits_for(state: State, others: list[JobId]) -> str:

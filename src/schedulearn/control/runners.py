@@ -22,6 +22,7 @@ class Runners(dict[JobId, Job]):
         self._held: dict[JobId, float] = {}
         self._renewed: dict[JobId, Job] = {}  # those who may have moved back since their key was made
         self._changed: dict[JobId, Job] = {}  # those who may not have as many workers as they would be given at ease
+        self._yielding: dict[JobId, Job] = {}
         self._heap: list[tuple[Key, int, Job]] = []  # (key with its signs turned, serial of this entry, job)
         self._newest: dict[JobId, int] = {}  # the serial of each job's newest entry
         self._serial = 0
@@ -36,17 +37,31 @@ class Runners(dict[JobId, Job]):
         self.slots += slots - self._held.get(number, 0.0)
         self._held[number] = slots
         self._renewed[number] = self._changed[number] = job
+        self._note_yielding(job)
 
     def pop(self, number: JobId, *default: Any) -> Any:
         self.slots -= self._held.pop(number, 0.0)
         self._changed.pop(number, None)
         self._renewed.pop(number, None)
+        self._yielding.pop(number, None)
         return super().pop(number, *default)
 
     def renew(self, job: Job) -> None:
-        """It may have moved back in the order: its mark or its priority has changed."""
+        """It may have moved back in the order: its mark or its priority has changed, or whether it yields."""
         if job.id in self:
             self._renewed[job.id] = job
+            self._note_yielding(job)
+
+    def _note_yielding(self, job: Job) -> None:
+        if job.yields:
+            self._yielding[job.id] = job
+        else:
+            self._yielding.pop(job.id, None)
+
+    @property
+    def yielding(self) -> "Runners":
+        """Those who have reached their target: they make way for others under any order."""
+        return Runners(self._yielding.values()) if self._yielding else NOBODY
 
     def all_have(self, enough: AtEase, facts: Facts) -> bool:
         """Does each of them have just so many workers?"""
@@ -101,9 +116,17 @@ class Runners(dict[JobId, Job]):
         heapq.heappush(self._heap, (_turned(key), self._serial, job))
 
 
+NOBODY = Runners()
+
+
 def rank(job: Job, order: Order, facts: Facts, now: float) -> Key:
-    """Priority comes before an order's own key, the serial number of submission after it."""
-    return (-job.priority, *order.key(job, now, facts), job.id)
+    """Priority comes before an order's own key, the serial number of submission after it.
+
+    Before all comes whether it has reached its target: those that have go after all others. Among themselves they are
+    ordered as others are; so where nobody is interrupted, who of them runs goes before who waits.
+    """
+    late = 0 if not job.yields else 1 if job.spots and not order.preemptive else 2
+    return (late, -job.priority, *order.key(job, now, facts), job.id)
 
 
 def _turned(key: Key) -> Key:

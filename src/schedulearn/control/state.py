@@ -138,6 +138,13 @@ class State:
             hopeless = job.shape in self._refused and not self.queue.is_head(job)
             self.stale = not hopeless or self.queue.order.key_changes is KeyChanges.ALWAYS
 
+    def rank_anew(self, job: Job, now: float) -> None:
+        """Something has changed that says who goes first: its priority, its mark, or whether it yields."""
+        if job.id in self.queue:
+            self.queue.add(job, now)
+        self.holders[job.shape.pool].renew(job)
+        self.stale = True
+
     def set_order(self, order: Order, now: float) -> None:
         waiting = list(self.queue)
         self.queue = Queue(order, self.queue.facts)

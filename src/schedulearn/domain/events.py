@@ -8,6 +8,7 @@ from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import HistoryEvent, Job
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Outcome
+from schedulearn.domain.spec import Target
 from schedulearn.domain.states import JobState
 from schedulearn.domain.usage import Limits
 
@@ -124,7 +125,18 @@ class UpdateAsked(Event):
 
     job: JobId
     by: str
-    fields: dict[str, Any]  # priority, deadline, time_limit, cpus_limit; workers as a map of min, want and max
+    # priority, deadline, time_limit, cpus_limit; workers as a map of min, want and max; target of value and then
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReached(Event):
+    """Its metric is as good as was asked for."""
+
+    job: JobId
+    target: Target  # the one that was looked at: another may have been set meanwhile
+    value: float  # the middle one of the latest values
+    values: tuple[float, ...]  # those, the newest last
 
 
 @dataclass(frozen=True, slots=True)

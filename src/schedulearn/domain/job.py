@@ -10,7 +10,7 @@ from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerI
 from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.resources import Resources
 from schedulearn.domain.shape import Shape
-from schedulearn.domain.spec import JobSpec, Preemptible
+from schedulearn.domain.spec import YIELD, JobSpec, Preemptible
 from schedulearn.domain.states import JobState, StopReason
 
 
@@ -65,6 +65,7 @@ class Job:
     deadline: float | None = None
     time_limit: float | None = None
     cpus_limit: float | None = None  # cores for each worker, set since it was submitted; None: as the spec says
+    reached_at: float | None = None  # when its metric was first as good as its target
     attempt: int = 0  # number of the newest attempt
     restarts: int = 0  # failures that were answered by another attempt
     preemptions: int = 0
@@ -106,6 +107,11 @@ class Job:
         """Whether it may be pre-empted and resized: it loses little by that."""
         asked = self.spec.preemptible
         return asked is Preemptible.YES or (asked is Preemptible.AUTO and self.checkpointed)
+
+    @property
+    def yields(self) -> bool:
+        """Whether others go first: it has reached its target, and trains on only with what they leave."""
+        return self.reached_at is not None and self.spec.target is not None and self.spec.target.then == YIELD
 
     @property
     def attempt_id(self) -> AttemptId:

@@ -3,6 +3,8 @@
 from bisect import bisect_right
 from collections.abc import Iterable
 
+from schedulearn.domain.target import LATEST, reached
+
 
 class LearningCurve:
     """A metric by the part of a job's work that is done, from 0 to 1: straight lines between the points that are known.
@@ -46,6 +48,13 @@ class LearningCurve:
     def between(self, before: float, after: float) -> list[float]:
         """What was reported after the one point of its work and until the other."""
         return self._values[self.passed(before) : self.passed(after)]
+
+    def reaches(self, target: float) -> int | None:
+        """How many of its points lie behind when it reaches a target (see `domain/target.py`); None: it never does."""
+        for count in range(1, len(self) + 1):
+            if reached(self._values[max(0, count - LATEST) : count], self.goal, target) is not None:
+                return count
+        return None
 
     def points(self, count: int | None = None) -> list[tuple[float, float]]:
         """The first so many of its points, or all."""

@@ -60,12 +60,15 @@ class Metric:
     pattern: str | None = None  # a regular expression with one group; None: the default pattern
 
 
+YIELD, STOP = "yield", "stop"  # what follows when a target is reached: others go first, or the job ends
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What to do once the metric is good enough."""
 
     value: float
-    then: str = "yield"  # yield: resources go to others first | stop
+    then: str = YIELD
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ class Container:
     least: float  # what its lease guarantees
     most: float  # what its user lets it use at most, and no more than the machine has
     limit: float | None = None  # in force; None: none
+    reached: bool = False  # its target, and it yields: it gets its floor, and what the others leave
 
 
 class Left(Protocol):

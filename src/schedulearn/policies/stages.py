@@ -53,8 +53,9 @@ class KeyChanges(Enum):
 class Order:
     """Who goes first? A subclass gives a key; the hooks are for orders that keep a mark on each job.
 
-    Priority is compared before the key, the serial number after it. A mark is the order's own note on a job
-    (`job.mark`, plain JSON); only hooks change it, so that looking at a queue never changes it.
+    Priority is compared before the key, the serial number after it; jobs that have reached their target and yield come
+    after all others. A mark is the order's own note on a job (`job.mark`, plain JSON); only hooks change it, so that
+    looking at a queue never changes it.
     """
 
     preemptive = False  # may a waiting job take the place of a running one?
@@ -147,7 +148,13 @@ class Contest(Protocol):
 
     @property
     def preemptive(self) -> bool:
-        """May a running job lose all its workers? Otherwise it must be given at least min."""
+        """May a running job lose all its workers? Otherwise it must be given at least min, unless it yields."""
+
+    def secure(self) -> list[Job]:
+        """The running jobs that must be given at least min, in order."""
+
+    def claimants(self) -> Iterator[Job]:
+        """All others, as `in_order`: who waits, and who runs and may lose its place to them."""
 
     def running(self) -> list[Job]:
         """The running jobs of this contest, in order."""

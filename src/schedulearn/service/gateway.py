@@ -15,7 +15,7 @@ from schedulearn.control.explain import Explanation
 from schedulearn.domain.errors import Conflict, InvalidSpec, NotAllowed, NotFound
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt
-from schedulearn.domain.spec import JobSpec, Workers
+from schedulearn.domain.spec import JobSpec, Target, Workers
 from schedulearn.domain.states import FINISHED, JobState
 from schedulearn.executors.common import logs
 from schedulearn.executors.common.logs import LogChunk
@@ -32,6 +32,7 @@ from schedulearn.service.reports import add_reports
 from schedulearn.service.resizing import check_workers
 from schedulearn.service.servers import Servers
 from schedulearn.service.snapshots import DEFAULT_LIMIT, SnapshotFolder, Upload
+from schedulearn.service.targets import target_of
 from schedulearn.service.views import (
     Advice,
     Counts,
@@ -140,7 +141,7 @@ class Gateway:
         return self._ask("migrate", row, {"node": node}, caller)
 
     def update(self, caller: Caller, job: JobId, fields: Mapping[str, Any]) -> JobRow:
-        """New priority, deadline, limits or number of workers.
+        """New priority, deadline, limits, number of workers or target.
 
         The answer shows them already, whenever the scheduler takes them up.
         """
@@ -153,11 +154,17 @@ class Gateway:
             check_cpus_limit(row, fields["cpus_limit"], self._store.list_nodes())
         if not fields:
             return row
+        if "target" in fields:
+            fields = {**fields, "target": target_of(row.job, fields["target"])}
         changed = dict(fields)
         if "workers" in changed:
             workers = Workers(**changed.pop("workers"))
             check_workers(row, workers, self._store.list_nodes(), self._store.leases(), self._data)
             changed["spec"] = replace(row.job.spec, workers=workers)
+        if "target" in changed:
+            asked = changed.pop("target")
+            spec = changed.get("spec", row.job.spec)
+            changed |= {"spec": replace(spec, target=Target(**asked) if asked else None), "reached_at": None}
         return self._ask("update", replace(row, job=replace(row.job, **changed)), fields, caller)
 
     # --- jobs: reading

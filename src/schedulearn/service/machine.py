@@ -105,7 +105,8 @@ class Machine:
 
     def _container(self, tenant: Tenant) -> Container:
         limit, most = self._limits.get(tenant.id), min(self.cores, tenant.cpus * len(tenant.workers))
-        return Container(tenant.id, tenant.arrived_at, tenant.least, most, limit.cores if limit else None)
+        in_force = limit.cores if limit else None
+        return Container(tenant.id, tenant.arrived_at, tenant.least, most, in_force, tenant.yields)
 
     # --- the container monitor
 

@@ -29,6 +29,7 @@ from schedulearn.service.progress import ProgressWatcher
 from schedulearn.service.requests import to_event
 from schedulearn.service.roles import SchedulerLease
 from schedulearn.service.shares import Shares
+from schedulearn.service.targets import Targets
 from schedulearn.store import Cycle, Request, Store
 
 _LOG = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ class Scheduler:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._remembered: dict[str, Any] = {}  # the policy's memory as the store has it
-        self._facts = LiveFacts(store)
+        self._facts, self._targets = LiveFacts(store), Targets(store)
         self._shares = Shares(store, executor, clock, self.post)
         self._nodes_seen_at = 0.0
         self._wake_at: float | None = None
@@ -138,7 +139,8 @@ class Scheduler:
         now = self._clock.now()
         # 1. Observe
         requests = self._store.requests_after(0)
-        events = [*self._requested(requests, now), *self._happened(), *self._nodes(now)]
+        targets = self._targets.look(self.state.jobs, now)
+        events = [*self._requested(requests, now), *self._happened(), *self._nodes(now), *targets]
         # 2. Apply
         apply_all(self.state, events, now)
         # 3. Decide, 4. Reconcile

@@ -23,6 +23,7 @@ class Tenant:
     least: float  # what its leases guarantee
     ran: Accrual
     job: Job = field(compare=False)  # a copy: the scheduler changes its own
+    yields: bool = False  # its target is reached: others go first
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def _tenants(job: Job, attempt: Attempt) -> Iterator[tuple[NodeName, Tenant]]:
         if present:
             arrived = _as_stored(min(worker.started_at or 0.0 for worker in there))
             least = job.spec.resources.cpus_min * len(present)
-            yield node, Tenant(job.id, arrived, present, job.cpus, least, job.ran, job)
+            yield node, Tenant(job.id, arrived, present, job.cpus, least, job.ran, job, job.yields)
 
 
 def _as_stored(at: float) -> float:

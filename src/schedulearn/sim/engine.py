@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 from schedulearn.control.apply import apply
 from schedulearn.control.cycle import plan
 from schedulearn.control.state import State
+from schedulearn.domain import events as ev
 from schedulearn.domain.commands import Command, PauseWorker, ResumeWorker, StartAttempt, StopWorker
 from schedulearn.domain.errors import BadPlan
-from schedulearn.domain.events import AttemptExited, AttemptStarted, NodeLost, NodeSeen, Submitted, Tick, WorkerPaused
 from schedulearn.domain.ids import AttemptId, JobId
 from schedulearn.domain.job import Attempt, Job
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.resources import CPUS, GPUS
+from schedulearn.domain.states import StopReason
+from schedulearn.domain.target import reached
+from schedulearn.policies.notes import Note
 from schedulearn.policies.stages import Facts, Policy
 from schedulearn.sim.machines import Machines, matter
 from schedulearn.sim.metrics import Recorder, Result
@@ -53,6 +56,7 @@ class _Agenda:
     arrivals: Sequence[tuple[float, int]]  # (time, serial), in order
     next_arrival: int = 0
     ends: list[tuple[float, JobId, int]] = field(default_factory=list)  # (time, job, version of its model)
+    targets: list[tuple[float, JobId, int]] = field(default_factory=list)  # reached then; likewise
     nodes: list[tuple[float, int, bool]] = field(default_factory=list)  # (time, node, is it back?)
 
 
@@ -113,11 +117,12 @@ class Simulation:
     def step(self, now: float) -> None:
         """All events of one instant, then one decision, and what it brings about at once."""
         self._ends(now)
+        self._targets(now)
         self._node_events(now)
         self._arrivals(now)
         timer = self.state.next_timer()
         if timer is not None and timer <= now:
-            apply(self.state, Tick(now))
+            apply(self.state, ev.Tick(now))
         if plan(self.state, self.policy, now) is not None:
             self.recorder.decided()
         # What we stop ends at once, which lets those start that were promised its place.
@@ -137,8 +142,9 @@ class Simulation:
 
     def _next_time(self) -> float:
         agenda, state = self._agenda, self.state
-        while agenda.ends and self._is_stale(agenda.ends[0]):
-            heapq.heappop(agenda.ends)
+        for heap in (agenda.ends, agenda.targets):
+            while heap and self._is_stale(heap[0]):
+                heapq.heappop(heap)
         coming = _NEVER
         if agenda.next_arrival < len(agenda.arrivals):
             coming = agenda.arrivals[agenda.next_arrival][0]
@@ -148,7 +154,8 @@ class Simulation:
             return _NEVER  # all is done; machines may go on failing without us
         shared = self._machines.next_wake() if self._machines else None
         failure = agenda.nodes[0][0] if agenda.nodes else None
-        for time in (failure, state.next_timer(), state.wake_at, state.migrate_at, shared):
+        target = agenda.targets[0][0] if agenda.targets else None
+        for time in (failure, target, state.next_timer(), state.wake_at, state.migrate_at, shared):
             if time is not None and time < coming:
                 coming = time
         return coming
@@ -172,7 +179,7 @@ class Simulation:
             self.recorder.impossible(number)
             return
         self.models[job.id] = JobModel(job, trace, self.options.restart_cost, self.options.locality_penalty)
-        apply(self.state, Submitted(now, job))
+        apply(self.state, ev.Submitted(now, job))
 
     def _ends(self, now: float) -> None:
         ends = self._agenda.ends
@@ -184,11 +191,40 @@ class Simulation:
     def _end(self, model: JobModel, now: float) -> None:
         job, attempt = model.job, self.state.attempts[model.job.id]
         self.recorder.stopped(job, attempt, now, self._leave(attempt, now))
-        self.recorder.ended(job, model, now)
+        self._note_end(model, now)
+        apply(self.state, ev.AttemptExited(now, attempt.id, _DONE))
+        del self.models[job.id]
+
+    def _note_end(self, model: JobModel, now: float) -> None:
+        self.recorder.ended(model.job, model, now)
         if self._on_end:
             self._on_end(model)
-        apply(self.state, AttemptExited(now, attempt.id, _DONE))
-        del self.models[job.id]
+
+    def _plan_end(self, model: JobModel, end: float) -> None:
+        """It goes on like this until then, unless something changes."""
+        heapq.heappush(self._agenda.ends, (end, model.job.id, model.version))
+        if (at := model.reaches_target_at()) < end:
+            heapq.heappush(self._agenda.targets, (at, model.job.id, model.version))
+
+    def _targets(self, now: float) -> None:
+        """Jobs whose training is good enough. Commands that stop them are carried out with the others."""
+        targets = self._agenda.targets
+        while targets and targets[0][0] <= now:
+            due = heapq.heappop(targets)
+            if not self._is_stale(due):
+                self._reached(self.models[due[1]], now)
+
+    def _reached(self, model: JobModel, now: float) -> None:
+        job, values = model.job, model.latest()
+        target = job.spec.target
+        value = reached(values, job.spec.metric.goal, target.value) if target else None
+        if target is None or value is None:
+            return
+        apply(self.state, ev.TargetReached(now, job.id, target, value, tuple(values)))
+        words = f"its target is reached: {value:g}, asked for {target.value:g}, then {target.then}"
+        self.recorder.written(now, [Note("target_reached", words, job.id, data={"value": value, "then": target.then})])
+        if self._machines:
+            self._machines.look_again(job.id)
 
     # --- what the control loop wants
 
@@ -223,11 +259,10 @@ class Simulation:
     def _start(self, job: Job, now: float) -> None:
         if job.move is not None:
             job.migration_seconds += self.models[job.id].restart_cost
-        apply(self.state, AttemptStarted(now, job.attempt_id))
+        apply(self.state, ev.AttemptStarted(now, job.attempt_id))
         model = self.models[job.id]
         begins = now + model.restart_cost if job.attempt > 1 else now
-        end = model.run(begins, self._rate(model))
-        heapq.heappush(self._agenda.ends, (end, job.id, model.version))
+        self._plan_end(model, model.run(begins, self._rate(model)))
         if self._machines:
             self._machines.arrived(model, now)
         self.recorder.started(job, now)
@@ -237,13 +272,12 @@ class Simulation:
         self.models[job.id].suspend(now)
         self.recorder.stopped(job, attempt, now, self._leave(attempt, now))
         for worker in attempt.running:
-            apply(self.state, WorkerPaused(now, worker.id))
+            apply(self.state, ev.WorkerPaused(now, worker.id))
 
     def _go_on(self, job: Job, now: float) -> None:
         """Nothing is loaded again, so that this costs nothing."""
         model = self.models[job.id]
-        end = model.go_on(now, self._rate(model))
-        heapq.heappush(self._agenda.ends, (end, job.id, model.version))
+        self._plan_end(model, model.go_on(now, self._rate(model)))
         if self._machines:
             self._machines.arrived(model, now)
         self.recorder.started(job, now)
@@ -262,8 +296,7 @@ class Simulation:
     def _share(self, machines: Machines, now: float) -> None:
         """New speeds where somebody has come or gone, or a share stage wanted to look."""
         for model, factor in machines.settle(now):
-            end = model.change_rate(now, self._rate(model) * factor)
-            heapq.heappush(self._agenda.ends, (end, model.job.id, model.version))
+            self._plan_end(model, model.change_rate(now, self._rate(model) * factor))
 
     def _leave(self, attempt: Attempt, now: float) -> float:
         """It runs no more; the core-seconds it has used."""
@@ -278,10 +311,14 @@ class Simulation:
         return self._machines.cores - self._machines.busy
 
     def _stop(self, job: Job, now: float, outcome: Outcome) -> None:
-        attempt = self.state.attempts[job.id]
-        self.models[job.id].stop(now, self.options.checkpoint_every)
+        attempt, model = self.state.attempts[job.id], self.models[job.id]
+        model.stop(now, self.options.checkpoint_every)
         self.recorder.stopped(job, attempt, now, self._leave(attempt, now))
-        apply(self.state, AttemptExited(now, attempt.id, outcome))
+        if is_end := job.stop is StopReason.TARGET:
+            self._note_end(model, now)
+        apply(self.state, ev.AttemptExited(now, attempt.id, outcome))
+        if is_end:
+            del self.models[job.id]
 
     # --- machines that fail
 
@@ -293,14 +330,14 @@ class Simulation:
         while self._agenda.nodes and self._agenda.nodes[0][0] <= now:
             _, index, is_back = heapq.heappop(self._agenda.nodes)
             if is_back:
-                apply(self.state, NodeSeen(now, self.nodes[index]))
+                apply(self.state, ev.NodeSeen(now, self.nodes[index]))
                 self._plan_failure(index, now)
             else:
                 self._fail(index, now)
 
     def _fail(self, index: int, now: float) -> None:
         name = self.nodes[index].name
-        apply(self.state, NodeLost(now, name, "the machine failed"))
+        apply(self.state, ev.NodeLost(now, name, "the machine failed"))
         self.recorder.node_failed()
         heapq.heappush(self._agenda.nodes, (now + self.options.node_repair, index, True))
         attempts = list(self.state.attempts.values())

@@ -83,12 +83,12 @@ class EstimatedFacts:
     def ended(self, model: JobModel) -> None:
         """A job has completed: learn from it, and see how far off the guess was."""
         trace, number = model.trace, model.job.id
-        self._history.learn(Finished(trace.user, trace.name, trace.gpus, trace.duration))
+        self._history.learn(Finished(trace.user, trace.name, trace.gpus, model.work))
         self._waiting.pop(number, None)
         if number in self._at_submit:
             estimate = self._at_submit.pop(number)
             if estimate is not None:
-                self._pairs.append((estimate, trace.duration))
+                self._pairs.append((estimate, model.work))
 
     def report(self) -> dict[str, Any]:
         """Where durations came from, and how far off they were."""

@@ -104,7 +104,8 @@ class Machine:
         job = tenant.model.job
         least = job.spec.resources.cpus_min * tenant.workers
         most = min(self.cores, job.cpus * tenant.workers) if job.cpus > 0 else self.cores
-        return Container(number, tenant.arrived_at, least, most, tenant.limit if tenant.limit < math.inf else None)
+        limit = tenant.limit if tenant.limit < math.inf else None
+        return Container(number, tenant.arrived_at, least, most, limit, reached=job.yields)
 
 
 class Machines:
@@ -148,6 +149,10 @@ class Machines:
                 self._recorder.shares(now, name, job, 0.0, math.inf)
                 self._touched.add(name)
         return used
+
+    def look_again(self, job: JobId) -> None:
+        """Something about it has changed that its machines should know at once."""
+        self._touched |= {name for name, machine in self._machines.items() if job in machine.tenants}
 
     def next_wake(self) -> float | None:
         wakes = [machine.loop.wake_at for machine in self._machines.values() if machine.loop and machine.tenants]

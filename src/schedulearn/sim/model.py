@@ -2,11 +2,13 @@
 
 import math
 from bisect import bisect_right
+from dataclasses import replace
 
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
-from schedulearn.domain.spec import JobSpec, Preemptible, WorkerResources, Workers
+from schedulearn.domain.spec import STOP, JobSpec, Metric, Preemptible, WorkerResources, Workers
 from schedulearn.domain.speedup import SpeedUp, assumed_speedup
+from schedulearn.domain.target import LATEST
 from schedulearn.estimate.remaining import Estimate
 from schedulearn.traces.types import TraceJob
 
@@ -20,7 +22,7 @@ class JobModel:
 
     __slots__ = (
         *("_left", "_log", "_owed", "_rate", "_since"),
-        *("job", "locality_penalty", "lost", "restart_cost", "saved", "speedup", "trace", "version"),
+        *("good_enough", "job", "locality_penalty", "lost", "restart_cost", "saved", "speedup", "trace", "version"),
     )
 
     def __init__(self, job: Job, trace: TraceJob, restart_cost: float = 0.0, locality_penalty: float = 0.0) -> None:
@@ -35,6 +37,7 @@ class JobModel:
         self._owed = 0.0  # seconds of a restart that it was suspended in
         # How far it was, and how fast it went on, from when on; only of jobs that report something.
         self._log: list[tuple[float, float, float]] | None = None if trace.learning is None else []
+        self.good_enough = _points_to_target(trace)  # points of its curve after which its target is reached
 
     def left(self, now: float) -> float:
         """Work left. While a restart is under way (`now` is before its end) nothing of it gets done."""
@@ -50,6 +53,27 @@ class JobModel:
         """What it reports at this point of its training: its loss, or whatever its curve is of; None without one."""
         curve = self.trace.learning
         return None if curve is None else curve.value(self.progress(now))
+
+    @property
+    def work(self) -> float:
+        """All that it will do: until its target is reached, if it stops there."""
+        trace = self.trace
+        if self.good_enough is None or trace.learning is None or trace.target is None or trace.target.then != STOP:
+            return trace.duration
+        return trace.duration * trace.learning.part(self.good_enough)
+
+    def reaches_target_at(self) -> float:
+        """When its target is reached if it goes on as it does now; inf: never, or it has been reached before."""
+        curve = self.trace.learning
+        if curve is None or self.good_enough is None or self._rate <= 0 or self.job.reached_at is not None:
+            return math.inf
+        missing = self._left - self.trace.duration * (1.0 - curve.part(self.good_enough))
+        return self._since + max(0.0, missing) / self._rate
+
+    def latest(self) -> list[float]:
+        """The values by which its target is reached."""
+        assert self.trace.learning is not None
+        return [value for _, value in self.trace.learning.points(self.good_enough)][-LATEST:]
 
     def reported(self, since: float, now: float) -> list[float]:
         """The values that it has reported after `since` and until now: one at each point of its curve."""
@@ -101,6 +125,12 @@ class JobModel:
             self._log.append((now, left, 0.0))
 
 
+def _points_to_target(trace: TraceJob) -> int | None:
+    if trace.target is None or trace.learning is None:
+        return None
+    return trace.learning.reaches(trace.target.value)
+
+
 class SpecMaker:
     """Specs of trace jobs: made once for each size, shared by all jobs of that size.
 
@@ -118,7 +148,10 @@ class SpecMaker:
         if key not in self._made:
             workers, resources = (self._workers(trace), _GPU) if trace.gpus else self._container(trace)
             self._made[key] = JobSpec("trace", (), workers=workers, resources=resources, preemptible=Preemptible.YES)
-        return self._made[key]
+        spec = self._made[key]
+        if trace.target is None or trace.learning is None:
+            return spec
+        return replace(spec, metric=Metric(goal=trace.learning.goal), target=trace.target)
 
     def _container(self, trace: TraceJob) -> tuple[Workers, WorkerResources]:
         if not self._counts_cores:
@@ -149,14 +182,15 @@ class OracleFacts:
         self._models = models
 
     def remaining(self, job: Job, now: float) -> float:
-        return self._models[job.id].left(now)
+        model = self._models[job.id]
+        return max(0.0, model.left(now) - (model.trace.duration - model.work))
 
     def estimate(self, job: Job, now: float) -> Estimate | None:
         left = self.remaining(job, now)
         return Estimate(left, left, left, "the trace")
 
     def duration(self, job: Job) -> float:
-        return self._models[job.id].trace.duration
+        return self._models[job.id].work
 
     def speedup(self, job: Job) -> SpeedUp:
         return self._models[job.id].speedup

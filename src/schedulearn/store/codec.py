@@ -10,7 +10,7 @@ from schedulearn.domain.job import Accrual, Attempt, HistoryEvent, Job, Lease, M
 from schedulearn.domain.node import Device, Node, NodeState
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import JobSpec, Workers, spec_from_dict, spec_to_dict
+from schedulearn.domain.spec import JobSpec, Target, Workers, spec_from_dict, spec_to_dict
 from schedulearn.domain.states import JobState, StopReason
 
 Values = dict[str, Any]
@@ -32,6 +32,8 @@ def job_values(job: Job) -> Values:
         "time_limit": job.time_limit,
         "cpus_limit": job.cpus_limit,
         "workers": asdict(job.spec.workers),
+        "target": asdict(job.spec.target) if job.spec.target else {},
+        "reached_at": job.reached_at,
         "attempt": job.attempt,
         "restarts": job.restarts,
         "preemptions": job.preemptions,
@@ -68,6 +70,7 @@ def job_from(row: Row[Any]) -> Job:
         deadline=row.deadline,
         time_limit=row.time_limit,
         cpus_limit=row.cpus_limit,
+        reached_at=row.reached_at,
         attempt=row.attempt,
         restarts=row.restarts,
         preemptions=row.preemptions,
@@ -89,9 +92,11 @@ def job_from(row: Row[Any]) -> Job:
 
 
 def _spec_from(row: Row[Any]) -> JobSpec:
-    """As it was agreed, with the number of workers that was asked for last."""
+    """As it was agreed, with the number of workers and the target that were asked for last."""
     spec = spec_from_dict(row.spec)
-    return replace(spec, workers=Workers(**row.workers)) if row.workers else spec
+    workers = Workers(**row.workers) if row.workers else spec.workers
+    target = spec.target if row.target is None else Target(**row.target) if row.target else None
+    return replace(spec, workers=workers, target=target)
 
 
 def _move_values(move: Move | None) -> Values | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
@@ -133,6 +134,25 @@ class Metrics(Part):
                     found[JobId(row.job)] = News(progress_from(row), kept)
         return found
 
+    def latest_values(self, metrics: Mapping[JobId, str], count: int) -> dict[JobId, list[float]]:
+        """The last few values of the metric that each of these jobs names, the newest last; of a thinned curve those
+        that are kept, and the newest. Of several workers, one speaks for the job. One query for hundreds of jobs."""
+        series, point = metric_series.c, metric_points.c
+        late = (point.series == series.id) & (point.ordinal >= series.total - count * series.stride)
+        wanted = [series.job, series.name, series.rank, series.total, series.stride, series.last_value]
+        both = metric_series.outerjoin(metric_points, late)
+        values: dict[JobId, list[float]] = {}
+        with self._db.read() as connection:
+            for some in in_chunks(metrics):
+                names = sorted({name[:_LONGEST_NAME] for name in metrics.values()})
+                query = sa.select(*wanted, point.ordinal, point.value).select_from(both)
+                query = query.where(series.job.in_(some), series.name.in_(names))
+                rows = connection.execute(query.order_by(series.rank.desc(), series.id, point.ordinal)).all()
+                for (number, name, _), points in groupby(rows, lambda row: (row.job, row.name, row.rank)):
+                    if name == metrics[JobId(number)][:_LONGEST_NAME]:
+                        values[JobId(number)] = _with_newest([*points])[-count:]
+        return values
+
     def series_of(self, job: JobId) -> list[Series]:
         """All metrics of a job, by name. Of several workers, one speaks for the job."""
         query = sa.select(metric_series).where(metric_series.c.job == job).order_by(metric_series.c.name)
@@ -176,6 +196,13 @@ def progress_from(row: sa.Row[Any]) -> Progress:
     latest_is_there = (row.total - 1) % row.spark_stride == 0
     spark = row.spark if latest_is_there else [*row.spark, row.last_value]
     return Progress(row.last_step, row.name, row.last_value, tuple(spark), row.updated_at, row.total)
+
+
+def _with_newest(rows: Sequence[Any]) -> list[float]:
+    """The values of one series; the newest is kept beside the others, which may not have it."""
+    newest = rows[-1]
+    is_kept = (newest.total - 1) % newest.stride == 0
+    return [row.value for row in rows if row.ordinal is not None] + ([] if is_kept else [newest.last_value])
 
 
 def _is(worker: WorkerId) -> sa.ColumnElement[bool]:

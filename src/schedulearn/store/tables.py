@@ -77,6 +77,8 @@ jobs = Table(
     Column("time_limit", Time),
     Column("cpus_limit", Double),
     Column("workers", Json),  # min, want and max since they were changed; NULL: as the spec says
+    Column("target", Json),  # value and then, likewise; {}: none
+    Column("reached_at", Time),
     Column("attempt", Integer, nullable=False),
     Column("restarts", Integer, nullable=False),
     Column("preemptions", Integer, nullable=False),

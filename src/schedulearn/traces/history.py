@@ -10,6 +10,7 @@
 - `cpus`: cores that a job without GPUs keeps busy when it is alone: it is one container then, and shares its machine
   with others. `run_seconds` is its time alone.
 - `curve`: what it reported, `[[part of the work done, value], …]`, the parts rising; `goal`: `min` (usual) or `max`.
+- `target`: the value of its curve that is good enough; `then`: `yield` (usual), others go first from then on; `stop`.
 - Other keys are ignored.
 """
 
@@ -18,6 +19,7 @@ from math import isfinite
 from typing import Any
 
 from schedulearn.domain.learning import LearningCurve
+from schedulearn.domain.spec import STOP, YIELD, Target
 from schedulearn.traces.fields import BadRow, count, duration, number, positive, shown, timestamp
 from schedulearn.traces.table import Rows, Source
 from schedulearn.traces.types import Problem, TraceJob
@@ -66,6 +68,7 @@ def _job(record: dict[str, Any]) -> TraceJob:
         workers=None if cpus else (slots * least, slots * most),
         cpus=cpus,
         learning=_curve(record),
+        target=_target(record),
     )
 
 
@@ -91,6 +94,17 @@ def _curve(record: dict[str, Any]) -> LearningCurve | None:
         return LearningCurve(pairs, goal)
     except (TypeError, ValueError) as error:
         raise BadRow(f"curve is not a list of points [part, value] with rising parts: {shown(str(error))}") from None
+
+
+def _target(record: dict[str, Any]) -> Target | None:
+    if record.get("target") is None:
+        return None
+    if record.get("curve") is None:
+        raise BadRow("target is for jobs with a curve")
+    then = record.get("then", YIELD)
+    if then not in (YIELD, STOP):
+        raise BadRow(f"then must be {YIELD} or {STOP}, not {shown(then)}")
+    return Target(number("target", _plain("target", record["target"])), then)
 
 
 def _workers(given: object) -> tuple[int, int, int]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schedulearn.domain.learning import LearningCurve
+from schedulearn.domain.spec import Target
 from schedulearn.domain.speedup import SpeedUp
 
 
@@ -22,6 +23,7 @@ class TraceJob:
     speedup: SpeedUp | None = None  # measured; None: the assumed one
     cpus: float = 0.0  # cores that each worker keeps busy when it is alone; 0: cores do not matter to it
     learning: LearningCurve | None = None  # what it reports as it gets on; None: not known
+    target: Target | None = None  # what its metric should reach; None, or without a learning curve: nothing
     announced: float | None = None  # steps its user said it takes, as a part of those it does; None: nothing was said
 
 

@@ -11,7 +11,7 @@ from schedulearn.api.convert import attempt_out, explanation_out, job_out, serie
 from schedulearn.api.deps import Gate, JobNumber, NameFilter, Person
 from schedulearn.api.fields import MAX_ID, Cores, Deadline, Duration, Priority, Strict, deadline_at
 from schedulearn.api.schemas import AttemptPage, DryRun, ExplanationOut, JobOut, JobPage, MetricsOut
-from schedulearn.api.spec import JobIn, WorkersField, WorkersIn, spec_out
+from schedulearn.api.spec import JobIn, TargetField, WorkersField, WorkersIn, spec_out
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.states import FINISHED, JobState
 
@@ -24,13 +24,14 @@ StateFilter = Literal[
 
 
 class JobChanges(Strict):
-    """Fields that are left out stay as they are; null takes a deadline or a limit away."""
+    """Fields that are left out stay as they are; null takes a deadline, a limit or a target away."""
 
     priority: Priority = 50
     deadline: Deadline | None = None
     time_limit: Duration | None = None
     cpus_limit: Cores | None = None
     workers: WorkersField = WorkersIn()
+    target: TargetField = None
 
     def to_fields(self, now: float) -> dict[str, Any]:
         values = {
@@ -39,6 +40,7 @@ class JobChanges(Strict):
             "time_limit": self.time_limit,
             "cpus_limit": self.cpus_limit,
             "workers": asdict(self.workers.to_domain()),
+            "target": dict(zip(("metric", "value", "then"), self.target, strict=True)) if self.target else None,
         }
         return {name: value for name, value in values.items() if name in self.model_fields_set}
 
@@ -104,10 +106,11 @@ def show(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
 
 @router.patch("/jobs/{job}")
 def update(job: JobNumber, changes: JobChanges, caller: Person, gateway: Gate) -> JobOut:
-    """Change the priority, the deadline, the limits or the number of workers of a job that is not finished.
+    """Change the priority, the deadline, the limits, the number of workers or the target of a job that is not finished.
 
     `cpus_limit` holds at once, for each of its workers, and in later attempts. A job with more or fewer workers than
-    the new range allows is resized at once; if that cannot be, nothing changes, and 409 says why.
+    the new range allows is resized at once; if that cannot be, nothing changes, and 409 says why. Whether a new target
+    is reached is found out anew.
     """
     now = gateway.now()
     return job_out(gateway.update(caller, JobId(job), changes.to_fields(now)), caller, now)

@@ -47,7 +47,11 @@ def _options(
     goal: Annotated[Text, typer.Option(metavar="min|max", help="Whether the metric should fall or rise.")] = None,
     pattern: Annotated[Text, typer.Option(metavar="REGEX", help="Finds the metric in the output; one group.")] = None,
     target: Annotated[
-        float | None, typer.Option(metavar="VALUE", help="The metric's value that is good enough.")
+        Text,
+        typer.Option(
+            metavar="[NAME=]VALUE[:stop]",
+            help="The metric's value that is good enough: then others go first, or with :stop it ends.",
+        ),
     ] = None,
     image: Annotated[Text, typer.Option(metavar="IMAGE", help="Docker image to run in.")] = None,
     setup: Annotated[
@@ -106,11 +110,27 @@ def spec_of(given: Mapping[str, Any], command: list[str], base: Spec | None = No
     if given.get("env"):
         spec["env"] = {**(spec.get("env") or {}), **_variables(given["env"])}
     if given.get("target") is not None:
-        metric = spec.get("metric")
-        spec["target"] = {(metric.get("name") if isinstance(metric, dict) else None) or "loss": given["target"]}
+        spec["target"] = target(given["target"], metric_name(spec))
     if given.get("no_workdir"):
         spec["workdir"] = None
     return spec
+
+
+def metric_name(spec: Spec) -> str:
+    metric = spec.get("metric")
+    return metric if isinstance(metric, str) else (metric or {}).get("name") or "loss"
+
+
+def target(text: str, metric: str) -> dict[str, float | str]:
+    """`0.05`, `loss=0.05` or `loss=0.05:stop` as the service wants it. The name may be left out."""
+    wanted, _, then = text.strip().rpartition(":") if text.strip().endswith((":stop", ":yield")) else (text, "", "")
+    name, _, number = wanted.rpartition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        allowed = f"{metric}=0.05, and :stop behind it to end the job there"
+        raise Failure(f"{text!r} is not a target", field="--target", allowed=allowed) from None
+    return {name.strip() or metric: value, **({"then": then} if then else {})}
 
 
 def _put(spec: Spec, path: tuple[str, ...], value: object) -> None:

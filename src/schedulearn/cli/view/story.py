@@ -56,6 +56,7 @@ def facts(job: Json, now: datetime) -> list[tuple[str, str]]:
         ("priority", str(job["priority"])),
         ("deadline", _moment(job.get("deadline"), now)),
         ("time limit", duration(job.get("time_limit"))),
+        ("target", _target(job, now)),
         ("weight", _weight(job.get("weight"))),
         ("hint", clean(job.get("hint") or "")),
         ("speed-up", _speedup(job.get("speedup"))),
@@ -69,6 +70,23 @@ def facts(job: Json, now: datetime) -> list[tuple[str, str]]:
         ("moves to", clean(", ".join(job.get("moving_to") or ()))),
         ("ended", clean((job.get("exit") or {}).get("text") or "")),
     ]
+
+
+def target_words(job: Json) -> str:
+    """`loss ≤ 0.05, then stop`; empty without a target."""
+    spec = job.get("spec") or {}
+    target = spec.get("target")
+    if not target:
+        return ""
+    bound = "≥" if (spec.get("metric") or {}).get("goal") == "max" else "≤"
+    named = ", ".join(f"{name} {bound} {number(value)}" for name, value in target.items() if name != "then")
+    return clean(f"{named}, then {target.get('then')}")
+
+
+def _target(job: Json, now: datetime) -> str:
+    """`loss ≤ 0.05, then yield; reached at 12:04 (3 min ago)`"""
+    words, at = target_words(job), job.get("reached_at")
+    return f"{words}; reached at {_moment(at, now)}" if words and at else words
 
 
 def _command(spec: Json) -> str:

@@ -62,9 +62,7 @@ class Afs:
             contest.refuse(job)
         if contest.left > _FORGIVEN:
             lost = {job.id for job in losing}
-            growing = _Growing(contest)
-            growing.add([job for job in contest.holders.values() if job.id not in lost] + starting)
-            growing.hand_out()
+            _grow(contest, [job for job in contest.holders.values() if job.id not in lost] + starting)
         return True
 
     def _someone_doubles(self, contest: Contest, starting: Sequence[Job]) -> bool:
@@ -82,29 +80,37 @@ class Afs:
 
 def _start_in_turn(contest: Contest) -> None:
     """Past what does not fit; who doubles its speed comes before a job that has nothing."""
-    growing = _Growing(contest)
+    growing, late = _Growing(contest), _Growing(contest)
     may_double = False
     for job in contest.in_order():
         if may_double and (contest.preemptive or not job.spots):
             growing.hand_out(least_gain=1.0)
         if contest.give(job, job.shape.workers.min):
-            growing.add([job])
-            may_double = may_double or _doubles(contest.facts.speedup(job))
+            (late if job.yields else growing).add([job])
+            may_double = may_double or (not job.yields and _doubles(contest.facts.speedup(job)))
         else:
             contest.refuse(job)
     growing.hand_out()
+    late.hand_out()
+
+
+def _grow(contest: Contest, jobs: Sequence[Job]) -> None:
+    """More for these, who have their min; who has reached its target gets what the others leave."""
+    for yields in (False, True):
+        growing = _Growing(contest)
+        growing.add([job for job in jobs if job.yields is yields])
+        growing.hand_out()
 
 
 def _who_changes(contest: Contest, room: int) -> tuple[list[Job], list[Job]]:
     """Waiting jobs for which there is room or that go before a running one, and the running ones that lose by it."""
     waiting = contest.all_waiting()
     starting, losing = list(islice(waiting, room)), []
-    if contest.preemptive:
-        for job, (rank, last) in zip(waiting, contest.last_first(), strict=False):
-            if contest.rank(job) > rank:
-                break
-            starting.append(job)
-            losing.append(last)
+    for job, (rank, last) in zip(waiting, contest.last_first(), strict=False):
+        if contest.rank(job) > rank or not (contest.preemptive or last.yields):
+            break
+        starting.append(job)
+        losing.append(last)
     return starting, losing
 
 

@@ -36,10 +36,20 @@ def whole_cores(contest: Contest, job: Job) -> int:
 
 
 def grow_the_running(contest: Contest) -> None:
-    """Cores that were freed go first to who runs with less than it asked for, the oldest first; nobody loses any."""
-    running = sorted(contest.running(), key=lambda job: job.id)
+    """Cores that were freed go first to who runs with less than it asked for, the oldest first; nobody loses any.
+
+    Who has reached its target is not among them: see `keep_what_is_left`.
+    """
+    running = sorted([job for job in contest.running() if not job.yields], key=lambda job: job.id)
     contest.give_all([(job, job.workers) for job in running])
     for job in running:
         more = min(asked(job) - job.workers, whole_cores(contest, job))
         if more > 0:
             contest.give(job, job.workers + more)
+
+
+def keep_what_is_left(contest: Contest, job: Job) -> None:
+    """One that runs and has reached its target has the cores that others leave; none, if they are too few for it."""
+    cores = min(asked(job), whole_cores(contest, job))
+    if job.yields and cores >= job.shape.workers.min:
+        contest.give(job, cores)

@@ -1,6 +1,6 @@
 """What is free, as long as it is more than one core."""
 
-from schedulearn.policies.allocate.cores import Admission, asked, grow_the_running, whole_cores
+from schedulearn.policies.allocate.cores import Admission, asked, grow_the_running, keep_what_is_left, whole_cores
 from schedulearn.policies.stages import Contest
 
 _WORTH_IT = 2  # cores
@@ -22,7 +22,10 @@ class CoresAttend:
     def allocate(self, contest: Contest) -> float | None:
         grow_the_running(contest)
         admission = Admission(contest, self._memory_below)
-        for job in contest.waiting():
+        for job in contest.claimants():
+            if job.spots:
+                keep_what_is_left(contest, job)
+                continue
             free = whole_cores(contest, job)
             is_empty = contest.left + _FORGIVEN >= contest.slots + contest.fixed
             enough = contest.left + _FORGIVEN >= _WORTH_IT or is_empty

@@ -5,21 +5,24 @@ from schedulearn.policies.stages import Contest, Facts
 
 
 class Elastic:
-    """Give min by the order, past what does not fit; then hand the rest out one worker at a time, round the order."""
+    """Give min by the order, past what does not fit; then hand the rest out one worker at a time, round the order.
+
+    Jobs that have reached their target get more than min only of what the others leave.
+    """
 
     elastic = True
 
     def allocate(self, contest: Contest) -> float | None:
-        given: list[Job] = []
-        if not contest.preemptive:  # nobody who runs loses its least
-            given = contest.running()
-            contest.give_all([(job, job.shape.workers.min) for job in given])
-        for job in contest.in_order() if contest.preemptive else contest.waiting():
+        given = contest.secure()  # where nobody is interrupted, nobody who runs loses its least
+        contest.give_all([(job, job.shape.workers.min) for job in given])
+        for job in contest.claimants():
             if contest.give(job, job.shape.workers.min):
                 given.append(job)
             else:
                 contest.refuse(job)
-        contest.give_all(share_out(given, contest))
+        contest.give_all(share_out([job for job in given if not job.yields], contest))
+        if late := [job for job in given if job.yields]:
+            contest.give_all(share_out(late, contest))
         return None
 
     def at_ease(self, job: Job, facts: Facts) -> int:

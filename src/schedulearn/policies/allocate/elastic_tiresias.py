@@ -10,6 +10,7 @@ from schedulearn.domain.speedup import SpeedUp
 from schedulearn.policies.stages import Contest, Facts, Key
 
 _FORGIVEN = 1e-9  # fractions of a core never add up exactly
+_LATE = 1e-9
 
 
 class ElasticTiresias:
@@ -58,9 +59,8 @@ class _Sharing:
 
     def give_wants(self) -> None:
         contest = self._contest
-        if not contest.preemptive:
-            for job in contest.running():
-                self._give(job, job.shape.workers.min)
+        for job in contest.secure():
+            self._give(job, job.shape.workers.min)
         for job in contest.in_order():
             if not self._give(job, job.shape.workers.want) and job.id not in self._sizes:
                 self._passed[job.id] = job
@@ -144,20 +144,25 @@ class _Sharing:
 
     def _start(self, job: Job) -> tuple[float, Key, Job, int]:
         contest, least = self._contest, job.shape.workers.min
-        gain = contest.facts.speedup(job)(least) / (least * contest.cost(job))
+        gain = _counted(job, contest.facts.speedup(job)(least) / (least * contest.cost(job)))
         return -gain, contest.rank(job), job, least
 
     def _one_more(self, job: Job) -> tuple[float, Key, Job, int] | None:
         contest, workers = self._contest, self._sizes[job.id]
         speed = contest.facts.speedup(job)
-        gain = (speed(workers + 1) - speed(workers)) / contest.cost(job)
+        gain = _counted(job, (speed(workers + 1) - speed(workers)) / contest.cost(job))
         if gain <= 0 or workers >= job.shape.workers.max:
             return None
         return -gain, contest.rank(job), job, workers + 1
 
 
 def _best_step(job: Job, contest: Contest) -> float:
-    return _largest_gain(contest.facts.speedup(job)) / contest.cost(job)
+    return _counted(job, _largest_gain(contest.facts.speedup(job)) / contest.cost(job))
+
+
+def _counted(job: Job, gain: float) -> float:
+    """What a gain is worth: next to nothing for who has reached its target, so that all others come first."""
+    return gain * _LATE if job.yields else gain
 
 
 @lru_cache(maxsize=4096)

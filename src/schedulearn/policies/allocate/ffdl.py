@@ -29,9 +29,10 @@ class Ffdl:
 
     def allocate(self, contest: Contest) -> float | None:
         jobs = _first_jobs(contest)
-        slots, taking_part = contest.left, jobs
-        while no_place := _give(taking_part, slots, contest):  # what they would have got goes to the others
-            taking_part = [job for job in taking_part if job.id not in no_place]
+        for yields in (False, True):  # who has reached its target takes part in what the others leave
+            slots, taking_part = contest.left, [job for job in jobs if job.yields is yields]
+            while no_place := _give(taking_part, slots, contest):  # what they would have got goes to the others
+                taking_part = [job for job in taking_part if job.id not in no_place]
         if len(jobs) >= int(contest.slots):  # else one that comes later may still take part
             for job in contest.waiting():
                 contest.refuse(job)
@@ -81,16 +82,19 @@ _player = lru_cache(maxsize=4096)(_Player)
 
 def _players(jobs: Sequence[Job], costs: Mapping[float, int], contest: Contest) -> list[_Player]:
     keep, speedup = not contest.preemptive, contest.facts.speedup
-    return [_player(speedup(job), job.shape.workers, costs[job.shape.slots], keep and bool(job.spots)) for job in jobs]
+    return [
+        _player(speedup(job), job.shape.workers, costs[job.shape.slots], keep and bool(job.spots) and not job.yields)
+        for job in jobs
+    ]
 
 
 def _first_jobs(contest: Contest) -> list[Job]:
     """As many as there are slots; under an order that does not interrupt anybody those who run come first."""
-    most, running = int(contest.slots), contest.running()
-    if not contest.preemptive:
-        return running + list(islice(contest.all_waiting(), max(0, most - len(running))))
-    jobs = [(contest.rank(job), job) for job in (*running, *islice(contest.all_waiting(), most))]
-    return [job for _, job in sorted(jobs)[:most]]
+    most, secure = int(contest.slots), contest.secure()
+    known = {job.id for job in secure}
+    others = [job for job in contest.running() if job.id not in known]
+    jobs = [(contest.rank(job), job) for job in (*others, *islice(contest.all_waiting(), most))]
+    return secure + [job for _, job in sorted(jobs)[: max(0, most - len(secure))]]
 
 
 def _whole_slots(jobs: Sequence[Job], left: float, contest: Contest) -> tuple[dict[float, int], int]:

@@ -74,7 +74,9 @@ class Consolidate:
         return spread > 1 and self._left(job, board, spread) > self._left(job, board, 1)
 
     def _left(self, job: Job, board: Board, nodes: int) -> float:
-        """Seconds that the job still needs with the workers it has, on so many nodes."""
+        """Seconds that the job still needs with the workers it has, on so many nodes; none if its target is reached."""
+        if job.yields:
+            return 0.0
         facts, now = board.facts, board.now
         penalty = self._penalty if self._penalty is not None else facts.locality_penalty(job)
         left = facts.remaining(job, now)

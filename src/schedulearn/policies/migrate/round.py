@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job
-from schedulearn.policies.migrate.categories import Record
+from schedulearn.policies.migrate.categories import CONVERGED, Record
 from schedulearn.policies.notes import Note
 from schedulearn.policies.stages import Board, FreeNode
 
@@ -24,6 +24,10 @@ class Round:
         """The node that holds all of it."""
         names = {spot.node for spot in job.spots}
         return names.pop() if len(names) == 1 else None
+
+    def category(self, job: Job) -> str:
+        """How it counts for others: one that has reached its target as converged, however much it still learns."""
+        return CONVERGED if job.yields else str(self.records[job.id]["category"])
 
     def change(self, job: Job, **fields: object) -> None:
         self.records[job.id] = {**self.records[job.id], **fields}

@@ -97,11 +97,11 @@ class Specon:
     def _disturbs(self, here: Round, job: Job) -> bool:
         home = here.home(job)
         beside = here.jobs.get(home, []) if home is not None else []
-        return sum(here.records[other.id]["category"] in GROWING for other in beside) > self._others
+        return sum(here.category(other) in GROWING for other in beside) > self._others
 
     def _decided(self, here: Round, job: Job) -> tuple[NodeName | None, str]:
         """Where it goes, None: nowhere; in both cases it is marked."""
-        home, scores = here.home(job), scored(here.jobs, lambda other: here.records[other.id]["category"])
+        home, scores = here.home(job), scored(here.jobs, here.category)
         open_nodes = [node for node in here.nodes if node.name == home or here.fits(job, node.name)]
         least = min(scores[node.name] for node in open_nodes)
         candidates = [node for node in open_nodes if scores[node.name] == least]

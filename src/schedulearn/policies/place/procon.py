@@ -25,6 +25,8 @@ class Procon:
         """Note, for each node, the seconds that its jobs still need together, and how many they are."""
         jobs: dict[NodeName, list[Job]] = {node.name: [] for node in board.nodes()}
         for job in board.jobs():
+            if job.yields:
+                continue  # it has reached its target: what it still does is nobody's hurry
             for name in {spot.node for spot in job.spots} & jobs.keys():
                 jobs[name].append(job)
         nodes = {node.name: node for node in board.nodes()}

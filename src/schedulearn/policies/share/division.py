@@ -92,12 +92,18 @@ class Machine:
     most: Sequence[float]
     limits: Sequence[float]  # in force
     demands: Sequence[float]
+    late: Sequence[bool]  # who gets its floor, and more only of what the others leave
 
     def bound(self, limits: Sequence[float]) -> list[float]:
         return [max(low, min(high, limit)) for low, high, limit in zip(self.least, self.most, limits, strict=True)]
 
     def fit(self, limits: Sequence[float]) -> list[float]:
         """Nobody is below its floor, nothing is left unused that somebody wants, and each can get its floor."""
-        given_out = give_out_rest(self.cores, self.bound(limits), self.demands)
+        given_out = give_out_rest(self.cores, self.bound(limits), self._first_wants())
+        given_out = give_out_rest(self.cores, given_out, self.demands)
         needs = [min(low, demand) for low, demand in zip(self.least, self.demands, strict=True)]
         return self.bound(keep_room(self.cores, given_out, needs))
+
+    def _first_wants(self) -> list[float]:
+        rows = zip(self.least, self.demands, self.late, strict=True)
+        return [min(low, demand) if late else demand for low, demand, late in rows]

@@ -33,7 +33,15 @@ class _Round:
 
     @property
     def all_complete(self) -> bool:
-        return all(w.list is List.COMPLETING for w in self.watched.values())
+        """All but those that only get what is left."""
+        lists = [watched.list for watched, late in zip(self.watched.values(), self.late, strict=True) if not late]
+        return all(each is List.COMPLETING for each in lists)
+
+    @property
+    def late(self) -> list[bool]:
+        """Who has reached its target; nobody, if all have: then they are equals again."""
+        reached = [container.reached for container in self.containers]
+        return [each and not all(reached) for each in reached]
 
     def note(self, kind: str, words: str, job: JobId | None, data: Mapping[str, object]) -> None:
         self.notes.append(Note(kind, words, job, self.node.name, data))
@@ -47,6 +55,8 @@ class FlowCon:
     Growth efficiency is what the metric moved in a second, on the job's own scale, over the part of the machine that it
     used for that. Silence is not convergence: without a new value a container stays where it is. When all complete,
     nobody is limited, and the interval doubles up to `itval_cap`, until somebody arrives, leaves or grows again.
+
+    A container that has reached its target has its floor, and what all others leave.
     """
 
     def __init__(
@@ -83,15 +93,20 @@ class FlowCon:
         return Shares(limits, due, tuple(round_.notes), round_.growth)
 
     def _begin(self, node: ShareNode, memory: Memory) -> tuple[_Round, bool]:
-        """Who is there, as it is remembered; and whether somebody has come or gone since, or a parameter changed."""
+        """Who is there, as it is remembered; and whether somebody has come, gone or reached its target since, or a
+        parameter has changed."""
         containers = node.containers()
         known: dict[str, dict[str, Any]] = memory.get(_WATCHED, {})
         watched, changed = {}, len(known) != len(containers) or memory.get(_PARAMS, self._params) != self._params
         for container in containers:
             data = known.get(str(container.job))
             is_known = data is not None and data["arrived"] == container.arrived_at
-            watched[container.job] = Watched.of(data) if data and is_known else Watched.new(container)
-            changed |= not is_known
+            found = Watched.of(data) if data and is_known else Watched.new(container)
+            changed |= not is_known or found.reached != container.reached
+            if found.reached and not container.reached:  # it has another target now, and all to learn again
+                found.list = List.NEW
+            found.reached = container.reached
+            watched[container.job] = found
         itval = min(max(memory.get(_ITVAL, self._itval), self._itval), self._itval_cap)
         return _Round(node, containers, watched, itval), changed
 
@@ -138,7 +153,8 @@ class FlowCon:
         wanted = machine.fit(self._parts(round_, machine.limits))
         if settled:
             watched = list(round_.watched.values())
-            calmed = machine.bound([calm(*each) for each in zip(watched, machine.limits, wanted, strict=True)])
+            rows = zip(watched, machine.limits, wanted, machine.late, strict=True)
+            calmed = machine.bound([want if late else calm(each, now, want) for each, now, want, late in rows])
             wanted = machine.fit(calmed)  # all is given out, whatever was held back
             for each, before, after in zip(watched, calmed, wanted, strict=True):
                 if abs(after - before) > _EQUAL:
@@ -157,23 +173,25 @@ class FlowCon:
         least = floors(cores, [c.least for c in containers], most, 1 / (self._beta * len(containers)))
         known = [each.demand for each in round_.watched.values()]
         wants = [high if want is None else min(high, want) for high, want in zip(most, known, strict=True)]
-        return Machine(cores, least, most, _in_force(round_), wants)
+        return Machine(cores, least, most, _in_force(round_), wants, round_.late)
 
     def _parts(self, round_: _Round, present: Sequence[float]) -> list[float]:
         """What each list gives, in cores, before floors and what is left over."""
-        cores = round_.node.cores
+        cores, late = round_.node.cores, round_.late
         if round_.all_complete:
-            return [cores] * len(present)
-        growths = [w.growth for w in round_.watched.values()]
+            return [0.0 if each else cores for each in late]
+        growths = [w.growth for w, is_late in zip(round_.watched.values(), late, strict=True) if not is_late]
         total = sum(growth for growth in growths if growth is not None)
         # Somebody of whom nothing is known yet may grow most of all: those who complete make way for it.
         unknown = any(growth is None for growth in growths)
         parts = []
-        for watched, limit in zip(round_.watched.values(), present, strict=True):
+        for watched, limit, is_late in zip(round_.watched.values(), present, late, strict=True):
             own = cores * watched.growth / total if watched.growth and total > 0 else 0.0
-            if watched.list is List.COMPLETING:
+            if is_late:
+                parts.append(0.0)
+            elif watched.list is List.COMPLETING:
                 parts.append(0.0 if unknown else own)
-            elif watched.list is List.WATCHING:
+            elif watched.list is List.WATCHING and not watched.reached:
                 parts.append(limit)
             else:
                 parts.append(cores if watched.growth is None or self._growing == FULL else own)
@@ -186,13 +204,15 @@ class FlowCon:
             "before": before,
             "after": after if math.isfinite(after) else None,
             "list": str(watched.list),
+            "reached": container.reached,
             "growth": watched.growth,
             "growths": {str(job): other.growth for job, other in round_.watched.items()},
             "machine": cores,
             "containers": len(round_.containers),
             "beta": self._beta,
         }
-        words = f"limit {_cores(before)} → {_cores(after)} ({watched.list}, {len(round_.containers)} on the machine)"
+        kind = "target reached" if container.reached else str(watched.list)
+        words = f"limit {_cores(before)} → {_cores(after)} ({kind}, {len(round_.containers)} on the machine)"
         round_.note("share_limit", words, container.job, data)
 
 

@@ -57,6 +57,7 @@ class Watched:
     way: int = 0  # the last change of its limit: 1 up, -1 down
     turns: int = 0  # how often that has turned round
     wishes: int = 0  # rounds in a row in which it should have turned again
+    reached: bool = False  # its target: others go first
 
     @classmethod
     def new(cls, container: Container) -> "Watched":

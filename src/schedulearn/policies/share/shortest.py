@@ -28,7 +28,7 @@ class _Round:
     node: ShareNode
     containers: Sequence[Container]
     seen: dict[JobId, dict[str, Any]]  # what is remembered of each
-    changed: bool  # somebody has come or gone, or can be ranked for the first time, or parameters have changed
+    changed: bool  # somebody has come, gone or reached its target, or can be ranked at last; or parameters changed
     claims: Sequence[Claim] = ()
     order: Sequence[JobId] = ()
     notes: list[Note] = field(default_factory=list)
@@ -45,7 +45,8 @@ class Shortest:
     whole machine, but would be the last to end, goes before.
 
     Nobody gets less than `floor` of an equal share. A job of which nobody can tell what is left, or that should have
-    ended by now, has its equal share: neither silence nor a wrong word is punished, or rewarded.
+    ended by now, has its equal share: neither silence nor a wrong word is punished, or rewarded. One that has reached
+    its target has its floor, and what all others leave.
 
     It looks `look` seconds after each change, then ever more seldom. While nobody comes or goes, limits are lowered at
     most √(2n) times in n looks, whatever estimates and uses do.
@@ -84,7 +85,8 @@ class Shortest:
             data = known.get(str(container.job))
             if data is None or data["arrived"] != container.arrived_at:
                 data, changed = _new(container), True
-            seen[container.job] = dict(data)
+            changed |= data.get("reached", False) is not container.reached
+            seen[container.job] = {**data, "reached": container.reached}
         return _Round(node, containers, seen, changed)
 
     # --- what each could use, and has left
@@ -107,13 +109,13 @@ class Shortest:
         containers, cores = round_.containers, round_.node.cores
         most = [container.most for container in containers]
         least = floors(cores, [c.least for c in containers], most, self._floor / len(containers))
-        claims = []
+        claims, all_reached = [], all(container.reached for container in containers)
         for container, floor in zip(containers, least, strict=True):
             seen, left = round_.seen[container.job], told(round_.node.left(container.job))
             round_.changed |= left is not None and not seen["ranked"]
             seen["ranked"] |= left is not None
             want = container.most if seen["demand"] is None else min(container.most, seen["demand"])
-            claims.append(Claim(container.job, left, want, floor))
+            claims.append(Claim(container.job, left, want, floor, container.reached and not all_reached))
         round_.claims = claims
 
     # --- limits
@@ -121,7 +123,7 @@ class Shortest:
     def _chosen(self, round_: _Round, memory: Memory) -> list[float]:
         """The limit of each, in cores: what is wanted, or the present ones where wishes only go to and fro."""
         machine, present = self._machine(round_), round_.limits
-        if not round_.order:
+        if not round_.order and not any(machine.late):
             return list(machine.most)  # nobody can tell who is shorter
         wanted = self._wanted(round_, machine)
         if round_.changed or not _lowers(present, wanted):
@@ -135,7 +137,8 @@ class Shortest:
     def _machine(self, round_: _Round) -> Machine:
         most = [container.most for container in round_.containers]
         least = [claim.floor for claim in round_.claims]
-        return Machine(round_.node.cores, least, most, round_.limits, [claim.demand for claim in round_.claims])
+        wants, late = [claim.demand for claim in round_.claims], [claim.late for claim in round_.claims]
+        return Machine(round_.node.cores, least, most, round_.limits, wants, late)
 
     def _wanted(self, round_: _Round, machine: Machine) -> list[float]:
         first = [job for job in set_the_end(round_.claims, machine.cores) if job in round_.order]
@@ -144,6 +147,10 @@ class Shortest:
         # Who has all that it wants is not limited: should it want more, that can be seen. Nor is the first of all: what
         # others leave of theirs is its own.
         free = {claim.job for claim in round_.claims if given[claim.job] >= claim.demand - _EQUAL} | set(order[:1])
+        if any(given[claim.job] < claim.demand - _EQUAL for claim in round_.claims if not claim.late):
+            free -= {claim.job for claim in round_.claims if claim.late}
+        if not order:  # nobody can tell who of the others is shorter: they are equals
+            free |= {claim.job for claim in round_.claims if not claim.late}
         return machine.fit([math.inf if claim.job in free else given[claim.job] for claim in round_.claims])
 
     def _changes(self, round_: _Round, wanted: Sequence[float]) -> dict[JobId, float]:
@@ -159,6 +166,7 @@ class Shortest:
     def _note(self, round_: _Round, claim: Claim, before: float, after: float) -> Note:
         place = round_.order.index(claim.job) + 1 if claim.job in round_.order else None
         rank = f"number {place} by what is left" if place else "nobody can tell what is left of it"
+        rank = "target reached" if claim.late else rank
         words = f"limit {_cores(before)} → {_cores(after)} ({rank}, {len(round_.containers)} on the machine)"
         data: Mapping[str, object] = {
             "before": before if math.isfinite(before) else None,
@@ -167,6 +175,7 @@ class Shortest:
             "demands": {str(other.job): other.demand for other in round_.claims},
             "order": list(round_.order),
             "floor": claim.floor,
+            "reached": claim.late,
             "machine": round_.node.cores,
         }
         return Note("share_limit", words, claim.job, round_.node.name, data)

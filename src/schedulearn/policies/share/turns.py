@@ -18,14 +18,15 @@ class Claim:
     left: float | None  # core-seconds that it still needs; None: nobody can tell
     demand: float  # cores that it would use if it could
     floor: float  # cores that it gets in any case
+    late: bool = False  # it has reached its target, and others have not: it gets no more than they leave
 
 
 def ranked(claims: Sequence[Claim], before: Sequence[JobId]) -> list[JobId]:
-    """Those of whom it is known what is left, the least first.
+    """Those of whom it is known what is left, the least first, but for the late ones.
 
     Who was ahead of another stays ahead unless the other has clearly less left: estimates that waver change nothing.
     """
-    left = {claim.job: claim.left for claim in claims if claim.left is not None}
+    left = {claim.job: claim.left for claim in claims if claim.left is not None and not claim.late}
     order = [job for job in before if job in left]
     for job in sorted(left.keys() - set(order), key=lambda job: (left[job], job)):
         at = next((k for k, other in enumerate(order) if left[job] < left[other]), len(order))
@@ -46,11 +47,12 @@ def _settled(order: list[JobId], left: Mapping[JobId, float]) -> list[JobId]:
     return order
 
 
-def set_the_end(claims: Sequence[Claim], cores: float) -> list[JobId]:
+def set_the_end(everybody: Sequence[Claim], cores: float) -> list[JobId]:
     """Jobs that cannot use the whole machine, and need longer than the others do beside them, the longest first.
 
     If such a job waits for the others, the machine stands half idle at the end, and all is over later.
     """
+    claims = [claim for claim in everybody if not claim.late]
     total = sum(claim.left or 0.0 for claim in claims)
     found = []
     for claim in claims:
@@ -63,8 +65,8 @@ def set_the_end(claims: Sequence[Claim], cores: float) -> list[JobId]:
 
 def amounts(claims: Sequence[Claim], order: Sequence[JobId], cores: float) -> dict[JobId, float]:
     """Everybody its floor, who cannot be ranked its equal share, and then the first of the order all that it can use,
-    then the next. Nothing is left that somebody could use."""
-    fair = max_min(cores, [claim.demand for claim in claims])
+    then the next, the late ones after all others. Nothing is left that somebody could use."""
+    fair = max_min(cores, [min(claim.demand, claim.floor) if claim.late else claim.demand for claim in claims])
     ranks = set(order)
     given = {
         claim.job: min(claim.demand, claim.floor if claim.job in ranks else max(claim.floor, share))
@@ -76,7 +78,9 @@ def amounts(claims: Sequence[Claim], order: Sequence[JobId], cores: float) -> di
         more = min(rest, demands[job] - given[job])
         given[job] += more
         rest -= more
-    others = [claim.job for claim in claims if claim.job not in ranks]
-    for job, more in zip(others, max_min(rest, [demands[job] - given[job] for job in others]), strict=True):
-        given[job] += more
+    for late in (False, True):
+        others = [claim.job for claim in claims if claim.job not in ranks and claim.late is late]
+        for job, more in zip(others, max_min(rest, [demands[job] - given[job] for job in others]), strict=True):
+            given[job] += more
+            rest -= more
     return given
