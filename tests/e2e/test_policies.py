@@ -1,10 +1,12 @@
 """Policies on a real service: switched while jobs run, pre-empting and resizing real processes."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from schedulearn.client import Client
+from schedulearn.executors.process.cgroups import detect
 from schedulearn.policies.presets import PRESETS
 from schedulearn.store import open_store
 from support.jobs import ended, in_state, kinds, script, spec, submit, until
@@ -43,9 +45,9 @@ def test_every_preset_can_be_set_while_jobs_run(client: Client, tmp_path: Path) 
     gate = tmp_path / "gate"
     running = submit(client, spec(until(gate)))
     in_state(client, running, "running")
-    for preset in PRESETS:
-        if preset == "cores-attend":
-            continue  # it waits for two free cores, and may wait for long
+    for preset, stages in PRESETS.items():
+        if stages.allocate.startswith("cores-"):
+            continue  # where the one has all cores, the other waits for them
         client.set_policy(preset)
         assert ended(client, submit(client, spec("true")))["state"] == "succeeded", preset
         assert client.policy()["fault"] is None, preset
@@ -128,3 +130,47 @@ def test_a_job_that_may_not_be_stopped_goes_on(client: Client, service: Service,
     gate.touch()
     assert ended(client, second)["state"] == "succeeded"
     assert client.job(first)["preemptions"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(detect().cpu is None and detect().unified is None, reason="this machine lets us make no groups")
+def test_whole_cores_are_given_out_and_a_container_grows_where_it_is(
+    client: Client, service: Service, tmp_path: Path
+) -> None:
+    wide = cores(service, client)
+    if wide < 2:
+        pytest.skip("one core cannot be shared out")
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    client.set_policy("cores-proportional")
+    asks = {"cpus": f"1..{wide}"}
+    alone = submit(client, spec(until(first), resources=asks))
+    in_state(client, alone, "running")
+    assert started_with(client, alone) == wide
+    others = [submit(client, spec(until(gate), resources=asks)) for gate in (second, third)]
+    assert f"asks for {wide} whole cores of one node" in client.explain(others[0])["text"]
+    first.touch()
+    for job in others:
+        in_state(client, job, "running")
+    assert [started_with(client, job) for job in others] == [wide // 2] * 2, (
+        "each has the same part of what it asked for"
+    )
+    second.touch()
+    ended(client, others[0])
+    control = service.data / "jobs" / str(others[1]) / "attempts/1/0/control.json"
+    wait_until(lambda: json.loads(control.read_text())["cpus"] == wide, PATIENCE, "it has grown, and was told")
+    shown = client.job(others[1])
+    assert (shown["attempt"], shown["workers"], shown["resizes"]) == (1, 1, 1), "without a restart"
+    assert client.nodes()[0]["leased"]["cpus"] == wide
+    service.kill()
+    service.start()
+    assert client.nodes()[0]["leased"]["cpus"] == wide
+    looks = wait_until(lambda: client.usage(others[1]), PATIENCE, "somebody has looked at the worker")
+    assert looks[0]["latest"]["cpus_limit"] == wide, "so the kernel says"
+    third.touch()
+    assert ended(client, others[1])["state"] == "succeeded"
+
+
+def started_with(client: Client, job: int) -> int:
+    """The cores that it was given when it started."""
+    (cause,) = [event["cause"] for event in client.job_events(job) if event["kind"] == "start"]
+    return int(cause.split()[-2])

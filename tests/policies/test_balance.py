@@ -124,6 +124,16 @@ def test_nobody_moves_where_it_does_not_pay(where: Mapping[str, list[float | Non
     assert Cluster(where).ask().to == {}
 
 
+def test_a_machine_that_the_job_cannot_run_on_is_passed_over() -> None:
+    """c has nothing to do either, but runs no containers."""
+    cluster = Cluster({"c": [], "a": [], "b": []})
+    for name in "ab":
+        cluster.state.ledger.set_node(node(name, cpus=CORES, executor="docker"))
+    for left in (100.0, 100.0):
+        cluster.add("a", left, image="train")
+    assert cluster.ask().to == {1: ["b"]}
+
+
 def test_nobody_moves_that_may_not_or_that_has_a_gpu_for_itself() -> None:
     cluster = Cluster({"a": [], "b": []})
     for _ in range(3):

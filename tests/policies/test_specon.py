@@ -309,6 +309,20 @@ def test_rebalance(where: dict[int, str], nodes: str, expected: list[tuple[int, 
         assert {"jobs", "balance_factor", "settled", "home", "target"} <= note.data.keys()
 
 
+def test_a_node_that_no_job_can_run_on_is_not_idle() -> None:
+    """With c, which runs no containers, there would be an idle node, and 8 // 3 - 1 jobs on b would be enough."""
+    cluster = Cluster({}, "abc")
+    for name in "ab":
+        cluster.state.ledger.set_node(node(name, cpus=64, executor="docker"))
+    for number in range(1, 9):
+        cluster.add(number, "b" if number == 8 else "a", image="train")
+    cluster.memory = settled(dict.fromkeys(range(1, 9), "a")).memory
+    for _ in range(10):
+        cluster.ask(1000.0)
+    assert cluster.moved == [(7, "b"), (6, "b")]
+    assert cluster.notes[0].data["jobs"] == {"a": 7, "b": 1}
+
+
 def test_rebalance_waits_for_all_to_converge_and_brings_nobody_back() -> None:
     cluster = settled({1: "b", 2: "b", 3: "b"}, "ab")
     records = cluster.memory["specon.jobs"]

@@ -186,6 +186,14 @@ def test_flowcon_speeds_the_newcomer_up_and_leaves_the_makespan_as_it_is() -> No
     assert flowcon.limit_changes == sum(written.note.kind == "share_limit" for written in flowcon.notes)
 
 
+def test_what_a_migrate_stage_writes_down_is_kept_with_its_time() -> None:
+    work = Workload("t", [TraceJob(str(i), 0, 600, 0, cpus=2.0, learning=LOSS) for i in range(6)])
+    result = run(work, build_policy("specon", params={"specon_alpha": 0.1}), {"cpus": 2, "count": 2})
+    assert {written.note.kind for written in result.notes} == {"category"}
+    assert all(written.at % 30 == 0 for written in result.notes if written.note.kind == "category")
+    assert {sample.serial for sample in result.metric_changes} == set(range(1, 7))
+
+
 def test_the_same_run_twice_is_the_same() -> None:
     one, again = (run(jobs(FIXED_3, learning=LOSS), build_policy("flowcon")) for _ in range(2))
     assert (one.jobs, one.notes, one.shares) == (again.jobs, again.notes, again.shares)

@@ -21,6 +21,7 @@ sh cat cp chmod chown date dd echo env false find grep head id kill ln ls mkdir 
 sleep sort stat sync tail tar tee test touch tr true truncate uname uniq wc
 """
 _LEFT_OUT = {"__pycache__", "test", "tests", "idlelib", "tkinter", "turtledemo", "site-packages", "dist-packages"}
+_LEFT_OUT |= {"EXTERNALLY-MANAGED"}  # Debian's word to pip that packages are not its business: in the image they are
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 _USERS = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
 _GROUPS = "root:x:0:\nnogroup:x:65534:\n"
@@ -67,13 +68,16 @@ def _python(root: Path) -> list[Path]:
         (root / "usr/local/bin" / name).symlink_to(version)
     library = Path(os.__file__).parent
     shutil.copytree(library, inside, ignore=_left_out, symlinks=True)
-    packages = inside / "site-packages"
-    packages.mkdir()
-    for place in (library / "site-packages", library / "ensurepip/_bundled"):
-        if (place / "pip").is_dir():
-            shutil.copytree(place / "pip", packages / "pip", ignore=shutil.ignore_patterns("__pycache__"))
-            break
+    (inside / "site-packages").mkdir()
+    if pip := _pip(library):
+        shutil.copytree(pip, inside / pip.parent.name / "pip", ignore=shutil.ignore_patterns("__pycache__"))
     return list(inside.rglob("*.so"))
+
+
+def _pip(library: Path) -> Path | None:
+    """Beside the standard library; Debian's is below `dist-packages`, for all its versions of Python 3."""
+    places = [library / "site-packages", library / "dist-packages", library.parent / "python3/dist-packages"]
+    return next((place / "pip" for place in places if (place / "pip").is_dir()), None)
 
 
 def _left_out(_: str, names: list[str]) -> set[str]:

@@ -39,13 +39,15 @@ def spec(
     *,
     gpus: int = 0,
     cpus: float = 1,
+    cpus_max: float | None = None,
     memory: int | None = None,
     workers: int | tuple[int, int, int] = 1,
     gpu_type: str | None = None,
     **more: Any,
 ) -> JobSpec:
     counts = Workers(workers, workers, workers) if isinstance(workers, int) else Workers(*workers)
-    resources = WorkerResources(gpus=gpus, gpu_type=gpu_type, cpus_min=cpus, cpus_max=cpus, memory=memory)
+    most = cpus if cpus_max is None else cpus_max
+    resources = WorkerResources(gpus=gpus, gpu_type=gpu_type, cpus_min=cpus, cpus_max=most, memory=memory)
     return JobSpec(more.pop("name", "job"), more.pop("command", "true"), workers=counts, resources=resources, **more)
 
 
@@ -69,6 +71,7 @@ class World:
     def __init__(self, *nodes: Node, policy: str = "fifo", **overrides: Any) -> None:
         self.policy = build_policy(policy, overrides.get("stages"), overrides.get("params"))
         self.state = State(self.policy.order, overrides.get("facts") or AssumedFacts(), nodes)
+        self.state.counts_cores = self.policy.counts_cores
         self.now = 0.0
         self.changes = Changes()
         self.commands: list[Any] = []

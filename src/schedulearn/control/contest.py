@@ -1,5 +1,6 @@
 """One pool's slots and who is after them: what an allocate stage works on, and what follows from what it gave."""
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,9 @@ from schedulearn.control.runners import NOBODY, Runners, rank
 from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job, Spot
+from schedulearn.domain.resources import Resources
 from schedulearn.domain.shape import Shape
+from schedulearn.domain.spec import Workers
 from schedulearn.policies.stages import DoesNotFit, HeldBehind, Key, Memory, NoPlace, Policy, Refusal
 
 _FORGIVEN = 1e-9
@@ -24,6 +27,7 @@ class Grant:
 
     job: JobId
     spots: tuple[Spot, ...]
+    cores: int = 0  # whole ones of its only worker; 0: they are not counted
 
 
 @dataclass(slots=True)
@@ -87,7 +91,10 @@ class PoolContest:
         memory: Memory,
         undo: Undo,
         limits: dict[Shape, int],
+        *,
+        in_place: bool = True,
     ) -> None:
+        """`in_place`: may running jobs lose their places to suspended ones, and the other way round?"""
         self.now, self.facts = now, queue.facts
         self.memory = memory
         self.refusals: dict[Shape, tuple[JobId, Refusal]] = {}
@@ -108,7 +115,7 @@ class PoolContest:
         self._withheld = 0.0  # free slots kept back for that job; those who run behind it keep what they have
         self._uncounted = ledger.uncounted_slots(pool) if suspended else 0.0  # free, but only for who is there already
         self._in_place: InPlace | None = None  # only needed where some must go back to places that others may have
-        if suspended and holders:
+        if in_place and suspended and holders:
             self._in_place = InPlace(ledger, undo, holders.values(), suspends=policy.order.suspends)
 
     # --- what a stage sees
@@ -134,6 +141,18 @@ class PoolContest:
 
     def cost(self, job: Job) -> float:
         return job.shape.slots
+
+    def size(self, job: Job) -> Workers:
+        return job.shape.workers
+
+    def has(self, job: Job) -> int:
+        return len(job.spots)
+
+    def room(self, job: Job) -> int:
+        return math.floor(self.left / self.cost(job) + _FORGIVEN)
+
+    def need(self, job: Job, workers: int) -> Resources:
+        return job.shape.per_worker * workers
 
     def running(self) -> list[Job]:
         return [job for _, job in self._sorted_holders()]
@@ -178,7 +197,7 @@ class PoolContest:
                 yield job
 
     def in_order(self) -> Iterator[Job]:
-        if self._policy.order.preemptive:
+        if self.preemptive:
             yield from self._merged(self._sorted_holders())
         else:
             yield from self.secure()
@@ -423,7 +442,7 @@ def place_workers(
         names = _places(job, kept, missing - len(new), policy, ledger, memory)
         if names is None and not (job.shape.one_node and new):
             return None
-        new += _take_on_all(names or (), job.shape, ledger, undo)
+        new += take_on_all(names or (), job.shape, ledger, undo)
     return (*kept, *new)
 
 
@@ -446,10 +465,10 @@ def _places(
 def place_elsewhere(job: Job, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory) -> tuple[Spot, ...] | None:
     """As many other spots as it has now; taken from the ledger."""
     names = _places(job, (), len(job.spots), policy, ledger, memory)
-    return None if names is None else tuple(_take_on_all(names, job.shape, ledger, undo))
+    return None if names is None else tuple(take_on_all(names, job.shape, ledger, undo))
 
 
-def _take_on_all(names: Iterable[NodeName], shape: Shape, ledger: Ledger, undo: Undo) -> list[Spot]:
+def take_on_all(names: Iterable[NodeName], shape: Shape, ledger: Ledger, undo: Undo) -> list[Spot]:
     """A worker on each of these nodes, as often as it is named."""
     spots: list[Spot] = []
     for name, equal in groupby(names):

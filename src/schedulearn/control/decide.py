@@ -1,10 +1,10 @@
 """What should change: the stages of a policy put to work on who waits, who runs and what is free."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from schedulearn.control.contest import Decision, Grant, PoolContest, Undo, place_elsewhere, place_workers
+from schedulearn.control.cores import CoresContest
 from schedulearn.control.hysteresis import pays_to_move
 from schedulearn.control.in_place import take_what_is_free
 from schedulearn.control.ledger import Ledger
@@ -35,7 +35,9 @@ def decide(policy: Policy, queue: Queue, ledger: Ledger, holders: Holders, now: 
                 contestants = Runners(job for job in contestants.values() if job.gives_way)
             if not (queue.count(pool) or (contestants and policy.allocate.elastic)):
                 continue
-            if not start_everybody(pool, policy, queue, ledger, contestants, undo, decision):
+            if policy.counts_cores and pool == CPUS:
+                _decide_cores(policy, queue, ledger, contestants, now, undo, decision)
+            elif not start_everybody(pool, policy, queue, ledger, contestants, undo, decision):
                 _decide_pool(pool, policy, queue, ledger, contestants, now, undo, decision)
     finally:
         undo.all()
@@ -74,7 +76,26 @@ def _decide_pool(
     decision.refusals.update(contest.refusals)
     for shape, job in no_place.items():
         decision.refusals.setdefault(shape, (job, NoPlace()))
-    decision.wake_at = min(decision.wake_at or math.inf, wake) if wake is not None else decision.wake_at
+    decision.wake_at = _sooner(decision.wake_at, wake)
+
+
+def _decide_cores(
+    policy: Policy, queue: Queue, ledger: Ledger, running: Runners, now: float, undo: Undo, decision: Decision
+) -> None:
+    """Nobody loses anything, so places are found while the contest is held."""
+    contest = CoresContest(policy, queue, ledger, running, now, dict(decision.memory), undo)
+    try:
+        wake = policy.allocate.allocate(contest)
+    finally:
+        contest.end()
+    decision.memory = contest.memory
+    decision.grants += contest.grants
+    decision.refusals.update(contest.refusals)
+    decision.wake_at = _sooner(decision.wake_at, wake)
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return min((at for at in (one, other) if at is not None), default=None)
 
 
 def _place(

@@ -1,5 +1,6 @@
 """Why a job waits, as a sentence. Made when somebody asks, never in the cycle."""
 
+import math
 from dataclasses import dataclass
 
 from schedulearn.control import hot, targets
@@ -48,7 +49,7 @@ def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remai
     if any(grant.job == job.id for grant in decision.grants):
         text = f"It {'goes on' if job.pinned else 'starts'} now."
         return Explanation(text, position, Estimate(0, 0, 0), "place")
-    text, stage = _suspended(state, job) if job.pinned else _why(state, decision, job)
+    text, stage = _suspended(state, job) if job.pinned else _why(state, policy, decision, job)
     text += _aim(job, now)
     if policy.order.takes_turns:  # when others end says little where nobody waits for that
         return Explanation(f"{text} {_place_in(position)}: its turn comes after theirs.", position, None, stage)
@@ -115,8 +116,12 @@ def _backing_off(job: Job, now: float) -> str:
     return f"It is tried again in {wait}{after} (restart {job.restarts} of {job.spec.max_restarts})."
 
 
-def _why(state: State, decision: Decision, job: Job) -> tuple[str, str]:
+def _why(state: State, policy: Policy, decision: Decision, job: Job) -> tuple[str, str]:
     head, refusal = decision.refusals.get(job.shape, (job.id, None))
+    if policy.counts_cores and job.shape.least_cores:
+        asked = max(job.shape.least_cores, math.ceil(job.cpus_asked))
+        text = f"It asks for {asked} whole core{'s' * (asked > 1)} of one node, and {policy.stages['allocate']} gives"
+        return f"{text} it none yet; {_most_free(state, job.shape)}.", refusal.stage if refusal else "allocate"
     if head != job.id:
         reason, stage = _refusal(state, refusal, job.shape)
         return f"Job {head}, which asks for the same and goes first, waits too: {reason}.", stage

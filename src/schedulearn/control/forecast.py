@@ -22,13 +22,14 @@ Remaining = Callable[[Job], Estimate | None]  # how long a job, running or waiti
 def forecast_start(state: State, policy: Policy, job: Job, now: float, remaining: Remaining) -> Estimate | None:
     """Seconds until the job starts, or None where too little is known. Nobody who runs is interrupted in it."""
     ledger = Ledger(n.node for n in state.ledger)
-    held: dict[JobId, tuple[Job, tuple[Spot, ...]]] = {}
+    held: dict[JobId, tuple[Shape, tuple[Spot, ...]]] = {}
     ends: list[tuple[float, float, JobId]] = []  # (expected end, doubt, job)
 
-    def runs(start: float, other: Job, spots: tuple[Spot, ...]) -> None:
-        held[other.id] = (other, spots)
+    def runs(start: float, other: Job, spots: tuple[Spot, ...], cores: int) -> None:
+        taken, whole = _shapes(other, cores)
+        held[other.id] = (whole, spots)
         for spot in spots:
-            ledger.take(other.shape, spot)
+            ledger.take(taken, spot)
         if estimate := remaining(other):  # one whose end nobody can guess simply stays where it is
             doubt = (estimate.high - estimate.low) / 2
             heapq.heappush(ends, (start + estimate.expected, doubt, other.id))
@@ -37,7 +38,7 @@ def forecast_start(state: State, policy: Policy, job: Job, now: float, remaining
         for spot in other.pinned:
             ledger.take(Shape.of(other.spec).memory, Spot(spot.node))
         if other.spots:
-            runs(now, other, other.spots)
+            runs(now, other, other.spots, other.cores)
     queue = Queue(policy.order, state.facts, list(state.queue), now)
     nobody = {pool: Runners() for pool in POOLS}
     time, doubt = now, 0.0
@@ -48,11 +49,20 @@ def forecast_start(state: State, policy: Policy, job: Job, now: float, remaining
             return Estimate(max(0.0, wait - doubt), wait, wait + doubt)
         for grant in decision.grants:
             queue.remove(grant.job)
-            runs(time, state.jobs[grant.job], grant.spots)
+            runs(time, state.jobs[grant.job], grant.spots, grant.cores)
         if not ends:
             return None
         time, doubt, ended = heapq.heappop(ends)
-        gone, spots = held.pop(ended)
+        shape, spots = held.pop(ended)
         for spot in spots:
-            ledger.give_back(Shape.of(gone.spec), spot)  # all of it, also the memory of one that was suspended
+            ledger.give_back(shape, spot)
     return None
+
+
+def _shapes(job: Job, cores: int) -> tuple[Shape, Shape]:
+    """What it takes when it runs, and what it leaves: the memory of one that was suspended was taken before."""
+    whole = Shape.of(job.spec)
+    if cores and not job.pinned:
+        whole = whole.with_cores(cores)
+        return whole, whole
+    return job.shape, whole

@@ -38,7 +38,9 @@ def _leaving(state: State) -> Iterator[tuple[Worker, Resources]]:
     """Workers that hold something which they were not, or are no longer, promised; and how much that is."""
     for number in state.leaving:
         for worker in state.attempts[number].running:
-            yield worker, state.jobs[number].shape.per_worker
+            # A suspended one keeps its memory; any other leaves all that it holds.
+            job = state.jobs[number]
+            yield worker, job.shape.per_worker if job.pinned else state.leases[worker.id].amounts
     for number in state.shrinking - state.leaving:
         for worker in state.attempts[number].leavers:
             yield worker, state.leases[worker.id].amounts

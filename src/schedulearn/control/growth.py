@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from schedulearn.control.state import State
 from schedulearn.domain.job import Attempt, Job, Spot, Worker
+from schedulearn.domain.resources import CPUS
+from schedulearn.domain.shape import Shape
 
 
 def spot_of(worker: Worker) -> Spot:
@@ -29,9 +31,23 @@ def missing(job: Job, attempt: Attempt) -> list[Spot]:
 
 def give_up(state: State, job: Job) -> None:
     """It does not grow after all."""
-    if job.id in state.growing:
-        del state.growing[job.id]
-        shed(state, job, missing(job, state.attempts[job.id]))
+    if job.id not in state.growing:
+        return
+    del state.growing[job.id]
+    attempt = state.attempts[job.id]
+    if job.cores:
+        state.promise(job, job.spots, fixed=job.id not in state.holders[CPUS], cores=cores_held(state, job, attempt))
+        state.stale = state.slots_freed = True
+    else:
+        shed(state, job, missing(job, attempt))
+
+
+def cores_held(state: State, job: Job, attempt: Attempt) -> int:
+    """The whole cores of its lease, if it was given such: nothing else makes a lease another than the spec says."""
+    lease = state.leases.get(attempt.workers[0].id) if len(attempt.workers) == 1 else None
+    held, shape = lease.amounts[CPUS] if lease else 0.0, Shape.of(job.spec)
+    counted = shape.least_cores and (state.counts_cores or held != shape.slots)
+    return int(held) if counted and held >= shape.least_cores else 0
 
 
 def shed(state: State, job: Job, spots: Sequence[Spot]) -> None:

@@ -75,6 +75,10 @@ class NodeLedger:
             part = min(part, free / amount)
         return max(0.0, part)
 
+    def could_hold(self, shape: Shape) -> bool:
+        """Whether a worker of this shape would fit if nobody were there."""
+        return NodeLedger(self.node).room_for(shape) > 0
+
     def pick_devices(self, shape: Shape) -> tuple[DeviceId, ...]:
         """The devices that the next worker of this shape would get; none where devices have no ids."""
         if not shape.gpus or not self.node.devices:

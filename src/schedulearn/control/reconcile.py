@@ -1,6 +1,6 @@
 """From a decision to promises, attempts, leases and commands: stop and shrink first, start when the place is free."""
 
-from schedulearn.control import growth, hot, moves
+from schedulearn.control import cores, growth, hot, moves
 from schedulearn.control.contest import Decision
 from schedulearn.control.free import free_now
 from schedulearn.control.hysteresis import drop_what_does_not_pay
@@ -30,6 +30,8 @@ def check(state: State, decision: Decision) -> None:
         workers = job.shape.workers
         if not workers.min <= len(grant.spots) <= workers.max:
             raise BadPlan(f"job {grant.job} got {len(grant.spots)} workers, allowed are {workers.min}..{workers.max}")
+        if grant.cores and not 0 < job.shape.least_cores <= grant.cores:
+            raise BadPlan(f"job {grant.job} got {grant.cores} whole cores, and needs {job.shape.least_cores}")
         if job.pinned and grant.spots != job.pinned:
             raise BadPlan(f"job {grant.job} is suspended and can go on only where it is")
 
@@ -51,7 +53,7 @@ def reconcile(state: State, decision: Decision, now: float) -> None:
     for grant in decision.grants:
         job = state.jobs[grant.job]
         if before[grant.job]:
-            _resize(state, job, before[grant.job], now)
+            _resize(state, job, before[grant.job], bool(grant.cores), now)
         else:
             started.append(job)
             state.queue.remove(job.id)
@@ -70,8 +72,7 @@ def nothing_to_decide(state: State, now: float) -> None:
 
 def _promise_all(state: State, decision: Decision, stopped: list[Job], suspended: set[JobId]) -> None:
     """All promises of a decision, or none of them."""
-    undone = [(job, job.spots) for job in stopped]
-    undone += [(state.jobs[grant.job], state.jobs[grant.job].spots) for grant in decision.grants]
+    undone = [(job, job.spots, job.cores) for job in (*stopped, *(state.jobs[grant.job] for grant in decision.grants))]
     try:
         for job in stopped:
             if job.id in suspended:
@@ -82,12 +83,12 @@ def _promise_all(state: State, decision: Decision, stopped: list[Job], suspended
             if len(grant.spots) == state.jobs[grant.job].workers:
                 state.promise(state.jobs[grant.job], ())
         for grant in sorted(decision.grants, key=lambda g: len(g.spots) > state.jobs[g.job].workers):
-            state.promise(state.jobs[grant.job], grant.spots)
+            state.promise(state.jobs[grant.job], grant.spots, cores=grant.cores or None)
     except BadPlan:
-        for job, _ in undone:
+        for job, *_ in undone:
             state.promise(job, ())
-        for job, spots in undone:
-            state.promise(job, spots)
+        for job, spots, had in undone:
+            state.promise(job, spots, cores=had)
             if job.id in suspended:
                 state.unpin(job)
         raise
@@ -107,10 +108,12 @@ def _take_away(state: State, job: Job, now: float, suspended: set[JobId]) -> Non
         else:
             stop_attempt(state, job, StopReason.PREEMPT, now, "others go first")
     else:  # it was only promised something
+        if job.cores and not job.pinned:
+            job.set_cores(0)
         state.queue.add(job, now)
 
 
-def _resize(state: State, job: Job, before: tuple[Spot, ...], now: float) -> None:
+def _resize(state: State, job: Job, before: tuple[Spot, ...], in_place: bool, now: float) -> None:
     if job.move is not None:
         job.move = job.move._replace(to=job.spots)
         state.touch(job)
@@ -118,7 +121,9 @@ def _resize(state: State, job: Job, before: tuple[Spot, ...], now: float) -> Non
         return  # it has not started yet: it simply starts with another size
     if job.state is JobState.STOPPING:
         return
-    if len(before) == job.workers:
+    if in_place:
+        cores.grow(state, job, now)
+    elif len(before) == job.workers:
         job.resized_at = now
         job.move = Move(now, tuple(spot.node for spot in before), job.spots)
         stop_attempt(state, job, StopReason.MIGRATE, now, "moves: others have their turn in its place")
@@ -146,8 +151,8 @@ def start_ready(state: State, now: float) -> None:
             (go_on if job.pinned else _start)(state, job, now)
     for number in list(state.growing):
         job = state.jobs[number]
-        if free_now(state, job, growth.missing(job, state.attempts[number])):
-            hot.grow(state, job, now)
+        if free_now(state, job, job.spots if job.cores else growth.missing(job, state.attempts[number])):
+            (cores.widen if job.cores else hot.grow)(state, job, now)
 
 
 def _start(state: State, job: Job, now: float) -> None:
@@ -165,4 +170,5 @@ def _start(state: State, job: Job, now: float) -> None:
 
 
 def _where(job: Job) -> str:
-    return "starts on " + ", ".join(sorted({spot.node for spot in job.spots}))
+    with_cores = f" with {job.cores} core{'s' * (job.cores > 1)}" if job.cores else ""
+    return "starts on " + ", ".join(sorted({spot.node for spot in job.spots})) + with_cores

@@ -11,11 +11,8 @@ from schedulearn.control.state import State
 from schedulearn.control.stopping import stop_attempt
 from schedulearn.domain.errors import Conflict
 from schedulearn.domain.job import Job, Spot
-from schedulearn.domain.shape import Shape
 from schedulearn.domain.spec import Launcher, Preemptible, Workers
-from schedulearn.domain.states import PASSING, JobState, StopReason
-
-_WITH_WORKERS = (JobState.STARTING, JobState.RUNNING, JobState.PAUSED)
+from schedulearn.domain.states import PASSING, WITH_WORKERS, JobState, StopReason
 
 
 def resize(state: State, job: Job, before: int, now: float) -> None:
@@ -37,9 +34,11 @@ def set_range(state: State, job: Job, asked: Mapping[str, int] | None, now: floa
     """
     if asked is None:
         return
+    if job.cores and asked["max"] > 1:
+        raise Conflict(f"job {job.id} has whole cores of its machine: it can have several workers when it starts anew")
     growth.give_up(state, job)  # what counts is what it has; how far it grows is decided anew
     workers, before = Workers(**asked), job.spots
-    has_workers = bool(job.pinned) or job.state in _WITH_WORKERS
+    has_workers = bool(job.pinned) or job.state in WITH_WORKERS
     spots = spots_within(state.ledger, job, workers) if has_workers else before
     if spots != before and job.id in state.attempts and state.attempts[job.id].finishing:
         raise Conflict(f"job {job.id} is about to end: its number of workers cannot change any more")
@@ -70,7 +69,7 @@ def _set(state: State, job: Job, workers: Workers, now: float) -> None:
     state.queue.remove(job.id)
     job.spec = replace(job.spec, workers=workers)
     if not job.pinned:  # one that is suspended can go on as it is, and in no other way
-        job.shape = Shape.of(job.spec)
+        job.set_cores(job.cores)
     if waits:
         state.requeue(job, now)
     holders = state.holders[job.shape.pool]

@@ -6,7 +6,6 @@ from schedulearn.control import growth, hot, moves
 from schedulearn.control.state import REGROW_AFTER, State, belongs_to
 from schedulearn.domain.job import Attempt, Job, Lease
 from schedulearn.domain.node import Node
-from schedulearn.domain.shape import Shape
 from schedulearn.domain.states import FINISHED, PASSING, JobState
 from schedulearn.policies.stages import Facts, Memory, Order
 
@@ -22,13 +21,16 @@ def restore(
     now: float,
     *,
     regrow_after: float = REGROW_AFTER,
+    counts_cores: bool = False,
 ) -> State:
     """A state with its indexes and timers. Finished jobs among `jobs` only tell what others no longer wait for."""
     known = memory if belongs_to(memory, order) else None
     state = State(order, facts, nodes, known, regrow_after=regrow_after)
+    state.counts_cores = counts_cores
     state.jobs = {job.id: job for job in jobs if job.state not in FINISHED}
     for job in state.jobs.values():
-        job.spots, job.pinned, job.shape = (), (), Shape.of(job.spec)  # promises are made anew
+        job.spots, job.pinned = (), ()  # promises are made anew
+        job.set_cores(0)
         if state.memory is not memory:
             job.mark = None
     state.attempts = {attempt.id.job: attempt for attempt in attempts}
@@ -52,6 +54,7 @@ def _promise_again(state: State, job: Job, attempt: Attempt) -> None:
     if job.state is JobState.STOPPING and job.stop in PASSING:
         state.leaving.add(job.id)
         return
+    job.set_cores(growth.cores_held(state, job, attempt))
     there = attempt.members if job.state is JobState.STOPPING else attempt.crew
     spots = tuple(growth.spot_of(worker) for worker in there)
     if _is_suspended(state, job, attempt):

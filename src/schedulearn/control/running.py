@@ -25,7 +25,7 @@ def now_runs(state: State, job: Job, attempt: Attempt, now: float, trigger: Trig
 def accrue(job: Job, attempt: Attempt | None, now: float) -> None:
     """From now on count running time and service, or stop counting."""
     workers = len(attempt.crew if job.spec.hot else attempt.workers) if attempt else 0
-    each = job.spec.resources.gpus or job.spec.resources.cpus_min
+    each = job.spec.resources.gpus or job.cores or job.spec.resources.cpus_min
     job.ran = job.ran.settle(now, 1.0 if attempt else 0.0)
     job.attained = job.attained.settle(now, workers * each)
 

@@ -69,6 +69,7 @@ class State:
         self.growing: dict[JobId, None] = {}  # run, and were promised more than they have; in order
         self.shrinking: set[JobId] = set()  # run on while some of their workers, told to leave, are not out yet
         self.regrow_after = regrow_after
+        self.counts_cores = False  # does the policy give out whole cores? Then any container may grow while it runs
         self.queue = Queue(order, facts)
         self.facts = facts
         self.memory: Memory = memory if memory is not None else new_memory(order)  # the policy's own
@@ -145,7 +146,8 @@ class State:
         self.holders[job.shape.pool].renew(job)
         self.stale = True
 
-    def set_order(self, order: Order, now: float) -> None:
+    def set_order(self, order: Order, now: float, *, counts_cores: bool = False) -> None:
+        self.counts_cores = counts_cores
         waiting = list(self.queue)
         self.queue = Queue(order, self.queue.facts)
         self.memory = new_memory(order)
@@ -174,13 +176,18 @@ class State:
 
     # --- promises
 
-    def promise(self, job: Job, spots: tuple[Spot, ...], *, fixed: bool = False) -> None:
-        """Give the job these spots instead of those it has. They must be free."""
+    def promise(self, job: Job, spots: tuple[Spot, ...], *, fixed: bool = False, cores: int | None = None) -> None:
+        """Give the job these spots instead of those it has, with so many whole cores (None: as before), if free."""
         self.ledger.give_back_all(job.shape, job.spots)
         before, job.spots = job.spots, ()
+        had = job.cores
+        if cores is not None and cores != had:
+            job.set_cores(cores)
         try:
             self.ledger.take_checked(job.shape, spots)
         except Exception:
+            if job.cores != had:
+                job.set_cores(had)
             self.ledger.take_all(job.shape, before)
             job.spots = before
             raise
@@ -201,11 +208,13 @@ class State:
             spots, job.pinned, job.shape = job.pinned, (), Shape.of(job.spec)
             for spot in spots if job.shape.memory.per_worker else ():
                 self.ledger.give_back(job.shape.memory, Spot(spot.node))
+        if job.cores:
+            job.set_cores(0)
         self.pending.pop(job.id, None)
 
     def hold(self, job: Job) -> None:
         """Say whether a policy may take away or change what this job, which has an attempt, has."""
-        free = job.gives_way or self.queue.order.suspends
+        free = job.gives_way or self.queue.order.suspends or (self.counts_cores and job.shape.least_cores > 0)
         if job.spots and free and not (job.spec.hot and self._is_finishing(job)):
             self.holders[job.shape.pool][job.id] = job
         else:
@@ -238,7 +247,8 @@ class State:
 
     def unpin(self, job: Job) -> None:
         """What it was promised, and the memory it kept, become one whole promise again."""
-        job.pinned, job.shape = (), Shape.of(job.spec)
+        job.pinned = ()
+        job.set_cores(job.cores)
 
     def withdraw(self, job: Job) -> None:
         """A suspended job no longer waits for its turn, or for others to leave. Its memory it keeps."""

@@ -87,7 +87,8 @@ class Job:
     mark: Any = None  # the order stage's own note on it: plain JSON
     spots: tuple[Spot, ...] = field(init=False, default=())  # where its workers are, or will be once others left
     pinned: tuple[Spot, ...] = field(init=False, default=())  # where it is suspended: there it goes on, or nowhere
-    shape: Shape = field(init=False)  # what it needs to run; derived from the spec
+    cores: int = field(init=False, default=0)  # whole ones that it was given; 0: they are not counted; see `set_cores`
+    shape: Shape = field(init=False)  # what it needs to run; derived from the spec, and from the cores it was given
 
     def __post_init__(self) -> None:
         self.shape = Shape.of(self.spec)
@@ -97,10 +98,20 @@ class Job:
         """How many workers it has been promised; 0 while it waits."""
         return len(self.spots)
 
+    def set_cores(self, cores: int) -> None:
+        """So many whole cores are its own from now on; 0: it has what its spec asks for, and is limited by that."""
+        self.cores, shape = cores, Shape.of(self.spec)
+        self.shape = shape.with_cores(cores) if cores else shape
+
+    @property
+    def cpus_asked(self) -> float:
+        """How many cores its user lets each worker use."""
+        return self.spec.resources.cpus_max if self.cpus_limit is None else self.cpus_limit
+
     @property
     def cpus(self) -> float:
         """How many cores each worker may use."""
-        return self.spec.resources.cpus_max if self.cpus_limit is None else self.cpus_limit
+        return min(self.cpus_asked, self.cores) if self.cores else self.cpus_asked
 
     @property
     def gives_way(self) -> bool:

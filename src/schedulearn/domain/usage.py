@@ -14,10 +14,6 @@ class Limits:
     weight: int | None = None  # its part where workers compete for cores; 100 is usual
     memory: int | None = None  # bytes
 
-    @property
-    def asks_for_nothing(self) -> bool:
-        return self == Limits()
-
     def over(self, others: "Limits") -> "Limits":
         """These where they say something, else the others."""
         return Limits(

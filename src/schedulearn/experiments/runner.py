@@ -1,7 +1,7 @@
 """Runs an experiment in the simulator: every policy on the same jobs, seed by seed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from schedulearn.domain.errors import InvalidSpec
 from schedulearn.experiments.models import STEP_NOISE
@@ -9,7 +9,6 @@ from schedulearn.experiments.runs import Event, Growth, JobRun, Run, Stay, Timel
 from schedulearn.experiments.types import Experiment, Variant
 from schedulearn.experiments.workloads import workload_of
 from schedulearn.policies.presets import build_policy
-from schedulearn.policies.stages import Board, Memory, Migrate, Moves
 from schedulearn.sim.engine import SimOptions, Simulation
 from schedulearn.sim.estimated import EstimatedFacts
 from schedulearn.sim.metrics import Result, Segment
@@ -32,19 +31,6 @@ class Outcome:
         return self.runs[self.experiment.baseline.label]
 
 
-class Watched:
-    """A migrate stage whose notes are kept."""
-
-    def __init__(self, stage: Migrate) -> None:
-        self._stage = stage
-        self.seen: list[tuple[float, Moves]] = []
-
-    def migrate(self, board: Board, memory: Memory) -> Moves:
-        answer = self._stage.migrate(board, memory)
-        self.seen.append((board.now, answer))
-        return answer
-
-
 def run_simulated(experiment: Experiment, seeds: int, scale: float = 1.0, told: Told = lambda _: None) -> Outcome:
     """`scale`: everything takes so many times as long; figures are given in the time of the published experiment."""
     if experiment.jobs is None:
@@ -62,7 +48,6 @@ def run_simulated(experiment: Experiment, seeds: int, scale: float = 1.0, told: 
 
 def _run(experiment: Experiment, variant: Variant, workload: Workload, seed: int, scale: float) -> Run:
     policy = build_policy(variant.preset, variant.stages, variant.scaled(scale))
-    watched = Watched(policy.migrate) if policy.migrate else None
     options = SimOptions(
         restart_cost=experiment.restart_cost * scale,
         locality_penalty=experiment.locality_penalty,
@@ -70,44 +55,31 @@ def _run(experiment: Experiment, variant: Variant, workload: Workload, seed: int
         timeline=True,
     )
     facts = EstimatedFacts(STEP_NOISE, seed)
-    simulation = Simulation(
-        workload, experiment.machines.nodes(), replace(policy, migrate=watched), options, facts.of, facts.ended
-    )
-    result = simulation.run()
+    result = Simulation(workload, experiment.machines.nodes(), policy, options, facts.of, facts.ended).run()
     if len(result.jobs) < len(workload.jobs):
         raise InvalidSpec("experiment", f"{variant.label}: {len(workload.jobs) - len(result.jobs)} jobs never ended")
-    return _told(experiment, variant, workload, seed, scale, result, watched.seen if watched else [])
+    return _told(experiment, variant, workload, seed, scale, result)
 
 
-def _told(
-    experiment: Experiment,
-    variant: Variant,
-    workload: Workload,
-    seed: int,
-    scale: float,
-    result: Result,
-    moves: Sequence[tuple[float, Moves]],
-) -> Run:
+def _told(experiment: Experiment, variant: Variant, workload: Workload, seed: int, scale: float, result: Result) -> Run:
     jobs = []
     for job in sorted(result.jobs, key=lambda job: job.serial):
         trace = workload.jobs[job.serial - 1]
         times = (job.arrival / scale, job.started / scale, job.ended / scale)
         jobs.append(JobRun(job.serial, trace.label, trace.name, *times, job.migrations))
     machines = experiment.machines
-    timeline = _timeline(result, moves, machines.cores or 1.0, scale) if seed == 0 else Timeline()
+    timeline = _timeline(result, machines.cores or 1.0, scale) if seed == 0 else Timeline()
     slots = float(machines.gpus or machines.cores)
     return Run(
         seed, variant.label, jobs, result.summary()["utilization"], _server_use(result.segments, slots), timeline
     )
 
 
-def _timeline(result: Result, moves: Sequence[tuple[float, Moves]], cores: float, scale: float) -> Timeline:
+def _timeline(result: Result, cores: float, scale: float) -> Timeline:
     uses = [Use(s.at / scale, s.serial, s.node, s.cores / cores, s.limit / cores) for s in result.shares]
     growth = [Growth(s.at / scale, s.serial, s.growth * scale) for s in result.growth]
+    growth += [Growth(s.at / scale, s.serial, s.change) for s in result.metric_changes]
     events = [Event(w.at / scale, w.note.job, w.note.kind, w.note.words) for w in result.notes]
-    for at, answer in moves:
-        growth += [Growth(at / scale, job, value) for job, value in answer.growth.items()]
-        events += [Event(at / scale, note.job, note.kind, note.words) for note in answer.notes]
     stays = [Stay(s.serial, s.node, s.start / scale, s.end / scale) for s in result.segments]
     return Timeline(uses, growth, stays, sorted(events, key=lambda event: event.at))
 

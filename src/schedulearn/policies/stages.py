@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.job import Job
+from schedulearn.domain.resources import Resources
 from schedulearn.domain.shape import Shape
+from schedulearn.domain.spec import Workers
 from schedulearn.domain.speedup import SpeedUp
 from schedulearn.policies.notes import Note
 from schedulearn.policies.sharing import Left, Share
@@ -193,7 +195,20 @@ class Contest(Protocol):
         """The running jobs with their ranks, from the back of the order."""
 
     def cost(self, job: Job) -> float:
-        """Slots that one worker takes."""
+        """Slots that one worker takes. (Where whole cores are given out, each core of a container is one of its
+        "workers" for the stage: see `Allocate`.)"""
+
+    def size(self, job: Job) -> Workers:
+        """How many workers it may have, and how many it asks for."""
+
+    def has(self, job: Job) -> int:
+        """How many workers it has now."""
+
+    def room(self, job: Job) -> int:
+        """How many more than it has been given so far are left; of whole cores: on one machine."""
+
+    def need(self, job: Job, workers: int) -> Resources:
+        """What it takes in all with so many workers."""
 
     def stays(self, job: Job) -> bool:
         """Would it be no part of a contest any more once it runs? Then nobody could interrupt it."""
@@ -224,8 +239,9 @@ class Allocate(Protocol):
     """How many workers each?
 
     A stage may also have `at_ease(job, facts) -> int`: how many it gives a job that no other job is in the way of. If
-    there is room for everybody at that, it is not asked at all. One with `counts_cores = True` gives out whole cores of
-    one machine: what it counts as a job's workers are the cores of its one container.
+    there is room for everybody at that, it is not asked at all. One with `counts_cores = True` gives out whole cores
+    of one machine: what it counts as the workers of a job with one container (and no GPU) are the cores of that. Nobody
+    loses any in its contests, and who is given more has it without a restart.
     """
 
     elastic: bool  # does it change the number of workers of a running job?
@@ -242,6 +258,9 @@ class FreeNode(Protocol):
 
     def room_for(self, shape: Shape) -> int:
         """How many workers of this shape still fit."""
+
+    def could_hold(self, shape: Shape) -> bool:
+        """Whether a worker of this shape would fit if nobody were there."""
 
     def free_slots(self, pool: str) -> float:
         """GPUs, or cores, that are free for jobs of this pool."""
@@ -322,3 +341,7 @@ class Policy:
     migrate: Migrate | None = None  # None: nobody is moved
     stages: dict[str, str] = field(default_factory=dict)  # the names of the stages
     params: dict[str, Any] = field(default_factory=dict)  # the parameters in force
+
+    @property
+    def counts_cores(self) -> bool:
+        return bool(getattr(self.allocate, "counts_cores", False))

@@ -60,6 +60,7 @@ class Explainer:
                 saved.memory,
                 now,
                 regrow_after=self._store.setting("regrow_after", REGROW_AFTER),
+                counts_cores=self._policy.counts_cores,
             )
         for name in self._state.due(now):  # back-offs that have ended since, without an event
             job = self._state.jobs.get(name)

@@ -10,13 +10,11 @@ from schedulearn.domain.errors import InvalidSpec
 from schedulearn.domain.job import Lease, Spot
 from schedulearn.domain.node import Node
 from schedulearn.domain.spec import Launcher, Preemptible, Workers
-from schedulearn.domain.states import JobState
+from schedulearn.domain.states import WITH_WORKERS
 from schedulearn.executors.common.folders import has_files
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.service.possible import check_possible
 from schedulearn.store import JobRow
-
-_WITH_WORKERS = (JobState.STARTING, JobState.RUNNING, JobState.PAUSED)
 
 
 def check_workers(row: JobRow, workers: Workers, nodes: Sequence[Node], leases: Sequence[Lease], data: Path) -> None:
@@ -26,7 +24,7 @@ def check_workers(row: JobRow, workers: Workers, nodes: Sequence[Node], leases: 
     if spec.launcher is Launcher.HOROVOD and spec.resources.gpus and workers.min < workers.max:
         problem = "a job of Horovod with GPUs cannot change its size: it keeps the devices it starts with"
         raise InvalidSpec("workers", problem, "one number")
-    if row.job.state not in _WITH_WORKERS:
+    if row.job.state not in WITH_WORKERS:
         return
     ledger = Ledger()
     for node in nodes:

@@ -268,7 +268,7 @@ class Scheduler:
 
     def _use(self, policy: Policy, now: float) -> None:
         self._policies.now = policy
-        self.state.set_order(policy.order, now)
+        self.state.set_order(policy.order, now, counts_cores=policy.counts_cores)
         self._shares.use(policy)
 
     # --- 5. record ---
@@ -384,6 +384,7 @@ class Scheduler:
             saved.memory,
             now,
             regrow_after=self._regrow_after,
+            counts_cores=policy.counts_cores,
         )
         self._shares.use(policy)
         self._shares.restore(saved.shares)
@@ -418,8 +419,8 @@ class Scheduler:
         leaves = worker.left_at is not None
         if attempt.generation:
             self._executor.regroup(worker.id, worker.node, attempt.group)
-        if job.cpus_limit is not None:
-            self._set_limits(cmd.SetLimits(worker.id, worker.node, Limits(cpus=job.cpus_limit)))
+        if job.cpus_limit is not None or job.cores:
+            self._set_limits(cmd.SetLimits(worker.id, worker.node, Limits(cpus=job.cpus)))
         if job.state is JobState.STOPPING or (leaves and worker.started_at is None):
             self._executor.stop(worker.id, worker.node, 0.0 if job.forget else job.spec.grace)
         elif job.state in (JobState.PAUSED, JobState.QUEUED) and not leaves:

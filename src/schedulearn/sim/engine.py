@@ -6,13 +6,13 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from schedulearn.control.apply import apply
 from schedulearn.control.cycle import plan
 from schedulearn.control.state import State
 from schedulearn.domain import events as ev
-from schedulearn.domain.commands import Command, PauseWorker, ResumeWorker, StartAttempt, StopWorker
+from schedulearn.domain.commands import Command, PauseWorker, ResumeWorker, SetLimits, StartAttempt, StopWorker
 from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.ids import AttemptId, JobId
 from schedulearn.domain.job import Attempt, Job
@@ -26,6 +26,7 @@ from schedulearn.policies.stages import Facts, Policy
 from schedulearn.sim.machines import Machines, matter
 from schedulearn.sim.metrics import Recorder, Result
 from schedulearn.sim.model import JobModel, OracleFacts, SpecMaker, make_job
+from schedulearn.sim.watched import Watched
 from schedulearn.traces.types import TraceJob, Workload
 
 _DONE = Outcome(Ending.EXITED, exit_code=0)
@@ -85,17 +86,19 @@ class Simulation:
         on_end: Callable[[JobModel], None] | None = None,  # told of each job that completes
     ) -> None:
         self.options = options or SimOptions()
-        self.policy, self.workload, self.nodes = policy, workload, list(nodes)
+        self.workload, self.nodes = workload, list(nodes)
         self.models: dict[JobId, JobModel] = {}
         self.facts, self._on_end = make_facts(self.models), on_end
         self.state = State(policy.order, self.facts, nodes, history=False)
         self.recorder = Recorder(workload, nodes, self.options.timeline)
-        counts_cores = bool(getattr(policy.allocate, "counts_cores", False))
+        watched = Watched(policy.migrate, self.recorder) if policy.migrate else None
+        self.policy = replace(policy, migrate=watched)
+        self.state.counts_cores = policy.counts_cores
         self._machines: Machines | None = None  # None: jobs on one node do not slow each other down
         if matter(workload, nodes):
-            self._machines = Machines(nodes, policy, self.facts, self.recorder, cores=counts_cores)
+            self._machines = Machines(nodes, policy, self.facts, self.recorder)
         largest = max((node.usable[CPUS] for node in nodes), default=0.0)
-        self._specs = SpecMaker(elastic=policy.allocate.elastic, counts_cores=counts_cores, cores=largest)
+        self._specs = SpecMaker(elastic=policy.allocate.elastic, counts_cores=policy.counts_cores, cores=largest)
         self._random = random.Random(self.options.seed)
         self._slots = {pool: sum(node.usable[pool] for node in nodes) for pool in (GPUS, CPUS)}
         self._agenda = _Agenda(sorted((job.arrival, serial) for serial, job in enumerate(workload.jobs)))
@@ -239,6 +242,8 @@ class Simulation:
                     self._start(self.state.jobs[command.attempt.job], now)
             elif isinstance(command, StopWorker | PauseWorker | ResumeWorker) and self._is_current(command.worker.of):
                 some_left |= self._change(command, self.state.jobs[command.worker.job], now)
+            elif isinstance(command, SetLimits) and self._machines and self._is_current(command.worker.of):
+                self._machines.grown(self.state.jobs[command.worker.job])
         return some_left
 
     def _change(self, command: Command, job: Job, now: float) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from schedulearn.control.share import ShareLoop
 from schedulearn.domain.ids import JobId, NodeName
+from schedulearn.domain.job import Job
 from schedulearn.domain.node import Node
 from schedulearn.domain.resources import CPUS
 from schedulearn.estimate.remaining import Estimate
@@ -24,10 +25,9 @@ class Tenant:
 
     __slots__ = ("_since", "_used", "alone", "arrived_at", "cores", "limit", "model", "workers")
 
-    def __init__(self, model: JobModel, workers: int, now: float, *, counts_cores: bool) -> None:
+    def __init__(self, model: JobModel, workers: int, now: float) -> None:
         self.model, self.workers, self.arrived_at = model, workers, now
-        # Where whole cores are given out, each of its "workers" is a core of its one container.
-        self.alone = model.trace.cpus if counts_cores else model.trace.cpus * workers  # what it keeps busy when alone
+        self.alone = model.trace.cpus * workers  # what it keeps busy when alone
         self.limit = math.inf  # cores
         self.cores = 0.0  # that it uses now
         self._used, self._since = 0.0, now
@@ -40,6 +40,11 @@ class Tenant:
         self._used, self._since, self.cores = self.used(now), now, cores
 
     @property
+    def granted(self) -> float:
+        """The whole cores that it was given, where cores are given out."""
+        return self.model.job.cores or math.inf
+
+    @property
     def factor(self) -> float:
         """How fast it goes, relative to being alone."""
         return self.cores / self.alone if self.alone else 1.0
@@ -48,13 +53,12 @@ class Tenant:
 class Machine:
     """Implements `policies.sharing.ShareNode` and `control.share.LimitSetter`."""
 
-    def __init__(self, node: Node, loop: ShareLoop | None, facts: Facts, *, counts_cores: bool) -> None:
+    def __init__(self, node: Node, loop: ShareLoop | None, facts: Facts) -> None:
         self.name, self.cores = node.name, node.usable[CPUS]
         self._facts = facts
         self.now = 0.0
         self.loop = loop
         self.tenants: dict[JobId, Tenant] = {}  # in the order of arrival
-        self._counts_cores = counts_cores
 
     # --- the monitors
 
@@ -88,17 +92,13 @@ class Machine:
     def divide(self, now: float) -> list[Tenant]:
         """Cores as they are used under the limits of now; those whose use has changed."""
         tenants = list(self.tenants.values())
-        shares = max_min(self.cores, [min(tenant.alone, self._cap(tenant)) for tenant in tenants])
+        shares = max_min(self.cores, [min(tenant.alone, tenant.limit, tenant.granted) for tenant in tenants])
         changed = []
         for tenant, share in zip(tenants, shares, strict=True):
             if abs(tenant.cores - share) > _FORGIVEN:
                 tenant.use(now, share)
                 changed.append(tenant)
         return changed
-
-    def _cap(self, tenant: Tenant) -> float:
-        most = tenant.workers if self._counts_cores else math.inf
-        return min(tenant.limit, most)
 
     def _container(self, number: JobId, tenant: Tenant) -> Container:
         job = tenant.model.job
@@ -111,12 +111,11 @@ class Machine:
 class Machines:
     """All of them. None (see `shared`) where cores do not matter: then they cost nothing."""
 
-    def __init__(self, nodes: Iterable[Node], policy: Policy, facts: Facts, recorder: Recorder, *, cores: bool) -> None:
-        """`cores`: does the allocate stage give out whole ones?"""
-        self._counts_cores, self._recorder = cores, recorder
+    def __init__(self, nodes: Iterable[Node], policy: Policy, facts: Facts, recorder: Recorder) -> None:
+        self._recorder = recorder
         share, name = policy.share, policy.stages.get("share", "")
         self._machines = {
-            node.name: Machine(node, ShareLoop(share, name) if share else None, facts, counts_cores=cores)
+            node.name: Machine(node, ShareLoop(share, name) if share else None, facts)
             for node in nodes
             if node.usable[CPUS] > 0
         }
@@ -137,8 +136,12 @@ class Machines:
             return  # cores do not matter to it
         for name, workers in Counter(spot.node for spot in model.job.spots).items():
             if machine := self._machines.get(name):
-                machine.tenants[model.job.id] = Tenant(model, workers, now, counts_cores=self._counts_cores)
+                machine.tenants[model.job.id] = Tenant(model, workers, now)
                 self._touched.add(name)
+
+    def grown(self, job: Job) -> None:
+        """It was given more cores where it is."""
+        self._touched |= {spot.node for spot in job.spots} & self._machines.keys()
 
     def left(self, job: JobId, nodes: Iterable[NodeName], now: float) -> float:
         """It runs there no more; the core-seconds that it has used since it arrived."""

@@ -11,7 +11,7 @@ from schedulearn.domain.node import Node
 from schedulearn.domain.resources import CPUS, GPUS
 from schedulearn.policies.notes import Note
 from schedulearn.policies.sharing import Shares
-from schedulearn.policies.stages import Policy
+from schedulearn.policies.stages import Moves, Policy
 from schedulearn.sim.model import JobModel
 from schedulearn.traces.types import Workload
 
@@ -80,6 +80,14 @@ class GrowthSample(NamedTuple):
     growth: float
 
 
+class ChangeSample(NamedTuple):
+    """By how much of its range a job's metric changed, as a migrate stage measured it at this moment."""
+
+    at: float
+    serial: int
+    change: float
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """One policy on one workload."""
@@ -102,6 +110,7 @@ class Result:
     notes: Sequence[Written] = ()  # of the stages; kept with a timeline
     shares: Sequence[ShareSample] = ()  # likewise
     growth: Sequence[GrowthSample] = ()  # likewise
+    metric_changes: Sequence[ChangeSample] = ()  # likewise
     wall_seconds: float = 0.0
     estimates: dict[str, Any] = field(default_factory=dict)  # where durations came from, and how far off they were
 
@@ -176,6 +185,7 @@ class Recorder:
         self._notes: list[Written] = []
         self._shares: list[ShareSample] = []
         self._growth: list[GrowthSample] = []
+        self._metric_changes: list[ChangeSample] = []
 
     def decided(self) -> None:
         self._decisions += 1
@@ -230,6 +240,12 @@ class Recorder:
         if self._timeline:
             self._growth += [GrowthSample(now, job, node, growth) for job, growth in answer.growth.items()]
 
+    def moved(self, now: float, answer: Moves) -> None:
+        """The migrate stage has looked at who is where."""
+        self.written(now, answer.notes)
+        if self._timeline:
+            self._metric_changes += [ChangeSample(now, job, change) for job, change in answer.growth.items()]
+
     def written(self, now: float, notes: Sequence[Note]) -> None:
         """A stage has written this down."""
         if self._timeline:
@@ -265,4 +281,5 @@ class Recorder:
             notes=self._notes,
             shares=self._shares,
             growth=self._growth,
+            metric_changes=self._metric_changes,
         )

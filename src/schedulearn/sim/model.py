@@ -13,7 +13,6 @@ from schedulearn.estimate.remaining import Estimate
 from schedulearn.traces.types import TraceJob
 
 _GPU = WorkerResources(gpus=1, cpus_min=0.0, cpus_max=0.0)
-_CORE = WorkerResources(cpus_min=1.0, cpus_max=1.0)
 _TINY = 1e-3  # of a core: what a job on a shared machine leases, so that sharing alone is the question
 
 
@@ -135,7 +134,7 @@ class SpecMaker:
     """Specs of trace jobs: made once for each size, shared by all jobs of that size.
 
     A job that asks for no GPU is one container. It leases next to nothing of its machine, and may use all of it; where
-    whole cores are given out (`counts_cores`), it asks for as many as it keeps busy, each counted as a worker.
+    whole cores are given out (`counts_cores`), it asks for as many as it keeps busy.
     """
 
     def __init__(self, *, elastic: bool, counts_cores: bool = False, cores: float = 0.0) -> None:
@@ -157,7 +156,7 @@ class SpecMaker:
         if not self._counts_cores:
             return Workers(), WorkerResources(cpus_min=_TINY, cpus_max=max(_TINY, self._cores))
         asked = max(1, math.ceil(min(trace.cpus, self._cores)))
-        return Workers(1 if self._elastic else asked, asked, asked), _CORE
+        return Workers(), WorkerResources(cpus_min=1 if self._elastic else asked, cpus_max=asked)
 
     def _workers(self, trace: TraceJob) -> Workers:
         """Traces without ranges: rigid policies use what was asked for; elastic ones 1 to twice as many."""

@@ -1,4 +1,4 @@
-"""The group in a worker's control file: who trains together. What else is in the file stays."""
+"""A worker's control file, and the group in it: who trains together. What else is in the file stays."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ def group_values(group: Group) -> dict[str, object]:
 
 def with_group(known: bytes, group: Group) -> bytes | None:
     """The content of the file with this group; None if it has this one, or a newer one."""
-    others = _content(known)
+    others = content(known)
     generation = others.get("generation")
     if isinstance(generation, int) and generation >= group.generation and "members" in others:
         return None
@@ -22,11 +22,12 @@ def with_group(known: bytes, group: Group) -> bytes | None:
 
 def leads(known: bytes, rank: int) -> bool:
     """Whether the worker with this rank is the first of the group. Where nothing is said of one, that is worker 0."""
-    members = _content(known).get("members")
+    members = content(known).get("members")
     return rank == (members[0] if members and isinstance(members, list) else 0)
 
 
-def _content(known: bytes) -> dict[str, Any]:
+def content(known: bytes) -> dict[str, Any]:
+    """What is in the file; nothing, if that cannot be read."""
     try:
         return dict(json.loads(known))
     except (ValueError, TypeError):

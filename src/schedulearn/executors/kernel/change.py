@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.usage import Limits
+from schedulearn.executors.common.control import content
 from schedulearn.executors.common.environment import threads_for
 from schedulearn.executors.kernel.groups import in_force
 
@@ -86,10 +87,7 @@ def fixed_threads(ack: Ack | None) -> int | None:
 
 def control_text(known: bytes, limits: Limits, cores: float) -> bytes:
     """The content of a control file; what is in it beside the limits stays, and so does the memory if none is given."""
-    try:
-        others = dict(json.loads(known))
-    except (ValueError, TypeError):
-        others = {}
+    others = content(known)
     memory = others.get("memory") if limits.memory is None else limits.memory
     present = {"cpus": limits.cpus, "threads": threads_for(limits.cpus, cores), "memory": memory}
     return json.dumps({**others, **present}).encode()

@@ -1,6 +1,6 @@
 """What is free, as long as it is more than one core."""
 
-from schedulearn.policies.allocate.cores import Admission, asked, grow_the_running, keep_what_is_left, whole_cores
+from schedulearn.policies.allocate.cores import Admission, asked, grow, grow_the_running
 from schedulearn.policies.stages import Contest
 
 _WORTH_IT = 2  # cores
@@ -24,13 +24,13 @@ class CoresAttend:
         admission = Admission(contest, self._memory_below)
         for job in contest.claimants():
             if job.spots:
-                keep_what_is_left(contest, job)
+                grow(contest, job)
                 continue
-            free = whole_cores(contest, job)
+            free = contest.room(job)
             is_empty = contest.left + _FORGIVEN >= contest.slots + contest.fixed
-            enough = contest.left + _FORGIVEN >= _WORTH_IT or is_empty
-            cores = min(asked(job), free)
-            if enough and admission.open_to(job) and cores >= job.shape.workers.min and contest.give(job, cores):
+            enough = free * contest.cost(job) + _FORGIVEN >= _WORTH_IT or is_empty
+            cores = min(asked(contest, job), free)
+            if enough and admission.open_to(job) and cores >= contest.size(job).min and contest.give(job, cores):
                 admission.let_in(job, cores)
             else:
                 contest.refuse(job)

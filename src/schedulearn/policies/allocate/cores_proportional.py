@@ -2,7 +2,7 @@
 
 import math
 
-from schedulearn.policies.allocate.cores import Admission, asked, grow_the_running, keep_what_is_left, whole_cores
+from schedulearn.policies.allocate.cores import Admission, asked, grow, grow_the_running
 from schedulearn.policies.stages import Contest
 
 
@@ -18,14 +18,14 @@ class CoresProportional:
     def allocate(self, contest: Contest) -> float | None:
         grow_the_running(contest)
         admission = Admission(contest, self._memory_below)
-        wanted = sum(asked(job) * contest.cost(job) for job in contest.all_waiting())
+        wanted = sum(asked(contest, job) * contest.cost(job) for job in contest.all_waiting())
         factor = max(1.0, wanted / contest.left) if contest.left > 0 else math.inf
         for job in contest.claimants():
             if job.spots:
-                keep_what_is_left(contest, job)
+                grow(contest, job)
                 continue
-            least = job.shape.workers.min
-            cores = min(max(least, int(asked(job) / factor)), whole_cores(contest, job))
+            least = contest.size(job).min
+            cores = min(max(least, int(asked(contest, job) / factor)), contest.room(job))
             if cores >= least and admission.open_to(job) and contest.give(job, cores):
                 admission.let_in(job, cores)
             else:

@@ -17,9 +17,9 @@ class CoresStrict:
         admission = Admission(contest, self._memory_below)
         for job in contest.in_order():
             if job.spots:
-                contest.give(job, job.workers)
-            elif admission.open_to(job) and contest.give(job, asked(job)):
-                admission.let_in(job, asked(job))
+                contest.give(job, contest.has(job))
+            elif admission.open_to(job) and contest.give(job, asked(contest, job)):
+                admission.let_in(job, asked(contest, job))
             else:
                 contest.refuse(job)
         return None

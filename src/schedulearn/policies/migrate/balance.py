@@ -30,10 +30,10 @@ class _Move:
 
 class Balance:
     """Looks, `balance_every` seconds apart and whenever somebody has come or gone, for the one move to the machine with
-    the least to do that most shortens the sum of all completion times, if on each machine the shortest job goes first.
-    It is made if it brings three times what it costs and a tenth of what the job has left, and if neither of the two
-    machines ends later than the later one would have. When nobody has come for `balance_rest`, the end of all counts,
-    too: until then newcomers fill the machines that have less to do.
+    the least to do (of those that could run the job) that most shortens the sum of all completion times, if on each
+    machine the shortest job goes first. It is made if it brings three times what it costs and a tenth of what the job
+    has left, and if neither of the two machines ends later than the later one would have. When nobody has come for
+    `balance_rest`, the end of all counts, too: until then newcomers fill the machines that have less to do.
 
     One job moves at a time, and none again within `balance_rest`, twice as long after each time. A job moves only if it
     is known what it has left; others count as much as the usual one.
@@ -69,13 +69,15 @@ class Balance:
         end: float,
     ) -> Iterator[_Move]:
         """Those that pay. `end`: how many jobs the end of all counts for."""
-        target = min(loads, key=lambda name: (sum(load.work for load in loads[name]), len(loads[name])))
+        nodes = {node.name: node for node in board.nodes()}
+        least_first = sorted(loads, key=lambda name: (sum(load.work for load in loads[name]), len(loads[name])))
         before = {name: ends(there) for name, there in loads.items()}
         for home, there in loads.items():
-            others = [last for name, (_, last) in before.items() if name not in (home, target)]
-            for load in there if home != target else ():
-                if not self._may_go(board, load, moved):
+            for load in there:
+                target = next((name for name in least_first if nodes[name].could_hold(load.job.shape)), home)
+                if target == home or not self._may_go(board, load, moved):
                     continue
+                others = [last for name, (_, last) in before.items() if name not in (home, target)]
                 move = _Move(load, home, target, board.facts.restart_cost(load.job))
                 gain = _gain(move, loads, (before[home], before[target]), max(others, default=0.0), end)
                 if gain > move.least_gain and board.fits({load.job.id: [target] * load.job.workers}):

@@ -55,7 +55,10 @@ class Specon:
 
     def _look(self, board: Board, memory: Memory) -> Round:
         before: Mapping[str, Record] = memory.get(_RECORDS, {})
-        jobs, nodes = board.jobs(), list(board.nodes())
+        jobs = board.jobs()
+        shapes = {job.shape for job in jobs}
+        # A node that none of the jobs can run on is neither idle nor a part of the cluster for them.
+        nodes = [node for node in board.nodes() if any(node.could_hold(shape) for shape in shapes)]
         here = Round(board, {}, nodes, {node.name: [] for node in nodes})
         for job in jobs:
             for name in sorted({spot.node for spot in job.spots} & here.jobs.keys()):
