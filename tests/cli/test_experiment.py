@@ -10,6 +10,10 @@ def test_the_list(cli: Any) -> None:
     found = cli("experiment", "list", "--json").json
     assert {"fixed-3", "mixed-30", "saving"} <= {one["name"] for one in found}
     assert next(one for one in found if one["name"] == "fixed-3")["policies"][0] == "no limits"
+    assert {one["name"] for one in found if one["live"]} == {
+        *("fixed-3", "fixed-3-intervals", "fixed-3-thresholds", "random-5", "random-10", "random-15"),
+        *("subscription", "saving"),
+    }
     for args in (("experiment",), ("experiment", "list")):
         assert "live only" in cli(*args).out
 
@@ -29,11 +33,23 @@ def test_json(cli: Any) -> None:
     assert {"measure", "policy", "published", "ours", "difference", "why"} == found["figures"][0].keys()
 
 
+def test_chosen_policies_beside_the_baseline(cli: Any) -> None:
+    args = ("experiment", "run", "fixed-3", "--seeds", "1", "--policy", "schedulearn", "--policy", "flowcon 5 %, 20 s")
+    found = cli(*args, "--json").json
+    assert [one["policy"] for one in found["policies"]] == ["flowcon 5 %, 20 s", "schedulearn"]
+    assert {one["policy"] for one in found["figures"]} == {"no limits", "flowcon 5 %, 20 s"}
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
         (("nothing",), "there is no experiment 'nothing'"),
-        (("fixed-3", "--live"), "live runs are not there yet"),
+        (("mixed-20", "--live"), "mixed-20 cannot be run live: it needs 4 machines"),
+        (("migration", "--live"), "its jobs need 3 × 4 GPUs"),
+        (("core-mix", "--live"), "whole cores"),
+        (("fixed-3", "--live", "--executor", "both"), "there is no executor 'both'"),
+        (("fixed-3", "--live", "--executor", "docker"), "--image"),
+        (("fixed-3", "--policy", "specon"), "fixed-3 has no policy 'specon'"),
         (("saving",), "can only be run live"),
         (("fixed-3", "--scale", "0.01"), "cannot be run at 0.01"),
         (("fixed-3", "--seeds", "0"), "--seeds"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedulearn.cli.common.errors import Failure
+from schedulearn.cli.common.live import EXECUTORS, live_place, run_with_training
 from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view.table import Column
@@ -16,6 +17,7 @@ from schedulearn.cli.view.table import Column
 if TYPE_CHECKING:
     from schedulearn.experiments.runner import Outcome, Told
     from schedulearn.experiments.types import Experiment
+    from schedulearn.live.service import Place
 
 app = verb_app()
 
@@ -29,6 +31,7 @@ def experiment(ctx: typer.Context) -> None:
       schedulearn experiment list
       schedulearn experiment run fixed-3 --out results
       schedulearn experiment run all --seeds 20 --out results
+      schedulearn experiment run fixed-3 --live --seeds 3 --scale 0.25 --out results
     """
     if ctx.invoked_subcommand is None:
         list_()
@@ -47,38 +50,65 @@ def list_(as_json: AsJson = False) -> None:
 
 
 def _where(one: "Experiment") -> str:
-    return "live only" if one.jobs is None else "simulated"
+    from schedulearn.live.fits import why_not
+
+    if one.jobs is None:
+        return "live only"
+    return "simulated" if why_not(one) else "both"
 
 
 def _as_json(one: "Experiment") -> dict[str, Any]:
+    from schedulearn.live.fits import why_not
+
     return {
         "name": one.name,
         "source": one.source,
         "about": one.about,
         "policies": [variant.label for variant in one.variants],
         "simulated": one.jobs is not None,
+        "live": not why_not(one),
     }
 
 
 @app.command()
 def run(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="One of the list; all: everything that can be simulated.")
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One of the list; all: everything that can be run so.")],
     live: Annotated[bool, typer.Option("--live/--sim", help="With real training, or in virtual time.")] = False,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Draws of arrivals and jobs.")] = 10,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=1000, metavar="N", help="Draws of arrivals and jobs; 10, live 3.")
+    ] = None,
     scale: Annotated[
-        float, typer.Option(min=0.001, max=1000, metavar="X", help="Everything takes so many times as long.")
-    ] = 1.0,
+        float | None,
+        typer.Option(min=0.001, max=1000, metavar="X", help="Everything takes so many times as long; 1, live 0.25."),
+    ] = None,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option("--policy", metavar="NAME", help="Beside the baseline only this one; may be repeated."),
+    ] = None,
+    executor: Annotated[
+        str, typer.Option(metavar="|".join(EXECUTORS), help="Live: as processes, or in containers.")
+    ] = "process",
+    image: Annotated[str, typer.Option(metavar="IMAGE", help="Of the containers: with Python and torch.")] = "",
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the report, pictures and CSV there.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment, and compare what comes of it with what was published."""
-    chosen = _chosen(name, live)
+    """Run an experiment, and compare what comes of it with what was published.
+
+    With --live a private service runs real trainings on this machine, policy by policy; Ctrl-C stops it all. Keep
+    the machine free of other work meanwhile.
+
+    \b
+    Examples:
+      schedulearn experiment run fixed-3 --out results
+      schedulearn experiment run fixed-3 --live --policy schedulearn --out results
+      schedulearn experiment run random-5 --live --executor docker --image pytorch/pytorch
+    """
+    place = live_place(executor, image) if live else None
+    chosen = [_only(one, policies or []) for one in _chosen(name, live)]
     told: list[dict[str, Any]] = []
     for one in chosen:
         folder = _folder(out / one.name if name == "all" else out) if out else None
-        outcome = _run(one, seeds, scale)
+        outcome = _run(one, seeds or (3 if live else 10), scale or (0.25 if live else 1.0), place)
         page = _write(folder, outcome) if folder else None
         if as_json:
             told.append(_figures(outcome))
@@ -90,27 +120,42 @@ def run(
 
 def _chosen(name: str, live: bool) -> list["Experiment"]:
     from schedulearn.experiments.catalogue import CATALOGUE, find
+    from schedulearn.live.fits import why_not
     from schedulearn.sim.run import BadRequest
 
-    if live:
-        raise Failure("live runs are not there yet", field="--live", allowed="--sim, in virtual time")
     if name == "all":
-        return [one for one in CATALOGUE.values() if one.jobs is not None]
+        return [one for one in CATALOGUE.values() if (not why_not(one) if live else one.jobs is not None)]
     try:
         one = find(name)
     except BadRequest as error:
         raise Failure(error.problem, field="NAME", allowed=error.allowed) from error
-    if one.jobs is None:
-        raise Failure(f"{name} can only be run live, which is not there yet: {one.live_only}", field="NAME")
+    if live and (problem := why_not(one)):
+        raise Failure(f"{name} cannot be run live: {problem}", field="NAME", hint="without --live it is simulated")
+    if not live and one.jobs is None:
+        raise Failure(f"{name} can only be run live: {one.live_only}", field="NAME", hint="run it with --live")
     return [one]
 
 
-def _run(one: "Experiment", seeds: int, scale: float) -> "Outcome":
+def _only(one: "Experiment", policies: list[str]) -> "Experiment":
+    """With these policies beside the baseline, by label or preset."""
+    if not policies:
+        return one
+    known = {name for variant in one.variants for name in (variant.label, variant.preset)}
+    for name in policies:
+        if name not in known:
+            labels = ", ".join(repr(variant.label) for variant in one.variants)
+            raise Failure(f"{one.name} has no policy {name!r}", field="--policy", allowed=labels)
+    return one.only(policies)
+
+
+def _run(one: "Experiment", seeds: int, scale: float, place: "Place | None") -> "Outcome":
     from schedulearn.experiments.runner import run_simulated
     from schedulearn.sim.run import BadRequest
 
     try:
         with _progress(one.name, seeds * len(one.variants)) as told:
+            if place is not None:
+                return run_with_training(one, seeds, scale, place, told)
             return run_simulated(one, seeds, scale, told)
     except BadRequest as error:  # what a policy does not take: thresholds by the second grow as time shrinks
         raise Failure(
@@ -127,7 +172,7 @@ def _progress(name: str, total: int) -> Iterator["Told"]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}/{task.total:,} runs"))
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}/{task.total:,} runs"))
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(name, total=total)
         yield lambda done: progress.update(task, completed=done)
@@ -154,13 +199,15 @@ def _write(folder: Path, outcome: "Outcome") -> Path:
 
 
 def _figures(outcome: "Outcome") -> dict[str, Any]:
-    from schedulearn.experiments.tables import comparisons, rows
+    from schedulearn.experiments.tables import both, comparisons
 
     return {
         "experiment": outcome.experiment.name,
         "seeds": outcome.seeds,
         "scale": outcome.scale,
-        "figures": [row._asdict() for row in rows(outcome)],
+        "how": outcome.how or "simulated",
+        "notes": list(outcome.notes),
+        "figures": [row._asdict() | ({"simulated": beside} if beside else {}) for row, beside in both(outcome)],
         "policies": [
             {
                 **one._asdict(),
@@ -179,11 +226,15 @@ def _change(change: Any) -> dict[str, float | None]:
 
 
 def _say(outcome: "Outcome", page: Path | None) -> None:
-    from schedulearn.experiments.tables import comparisons, interval, rows
+    from schedulearn.experiments.tables import both, comparisons, interval, rows
 
     say(f"{outcome.experiment.name}: {outcome.experiment.about}", "bold")
-    heads = ("", "policy", "published", "ours: mean (range)", "difference")
-    say_table([Column(head) for head in heads], [list(row)[:5] for row in rows(outcome)])
+    heads = ["", "policy", "published", "ours: mean (range)", "difference"]
+    found = [list(row)[:5] for row in rows(outcome)]
+    if outcome.simulated:
+        heads[3:4] = ["simulated", "live: mean (range)"]
+        found = [[*row[:3], beside, *row[3:5]] for row, beside in both(outcome)]
+    say_table([Column(head) for head in heads], found)
     for one in comparisons(outcome):
         change, ends = interval(one.average_change), interval(one.makespan_change)
         note(f"{one.policy}: average completion {change}, makespan {ends}, with the 95 % interval", "dim")

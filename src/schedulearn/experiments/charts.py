@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from schedulearn.experiments.measures import MEASURES, measured
 from schedulearn.experiments.runner import Outcome
 from schedulearn.experiments.runs import Run, Stay
 
@@ -33,6 +34,9 @@ class Chart:
 
 def charts(outcome: Outcome) -> Iterator[Chart]:
     """Those that there is something to show in; over time of the first seed."""
+    yield from _values(outcome)
+    if not outcome.base[0].jobs:
+        return
     yield _completion(outcome)
     for number, variant in enumerate(outcome.experiment.variants):
         run = outcome.runs[variant.label][0]
@@ -43,6 +47,19 @@ def charts(outcome: Outcome) -> Iterator[Chart]:
             yield _growth(run, suffix)
         if len({stay.node for stay in run.timeline.stays}) > 1:
             yield _containers(run, suffix)
+
+
+def _values(outcome: Outcome) -> Iterator[Chart]:
+    """What was measured over something else than time, mean over seeds."""
+    for name, measure in MEASURES.items():
+        figures = [one for one in outcome.experiment.figures if measure.axis and one.measure.startswith(f"{name}:")]
+        series: dict[str, list[Point]] = {one.variant: [] for one in figures}
+        for one in figures:
+            value = measured(one.measure, outcome.base, outcome.runs[one.variant])
+            series[one.variant].append((float(one.measure.partition(":")[2]), value.mean))
+        if series:
+            drawn = [Series(label, points) for label, points in series.items()]
+            yield Chart(name, name.capitalize(), drawn, measure.axis, measure.unit)
 
 
 def _completion(outcome: Outcome) -> Chart:

@@ -17,6 +17,7 @@ class Measure:
     title: str
     unit: str  # "s", "%" (a change), "jobs", ""
     of: Callable[[Run, Run, str], float]  # (the baseline's run, this one, argument)
+    axis: str = ""  # what the arguments are, where they are numbers that it can be drawn over
 
 
 def average(run: Run) -> float:
@@ -76,6 +77,15 @@ MEASURES: Mapping[str, Measure] = {
     "moves": Measure("moves", "", lambda _, run, __: float(sum(job.migrations for job in run.jobs))),
     "server use": Measure("use of servers that are in use", "%-points", lambda _, run, __: server_use(run)),
     "use": Measure("use of the cluster", "%-points", lambda _, run, __: 100.0 * run.use),
+    "throughput": Measure(
+        "throughput under {} cores", "steps/s", lambda _, run, cores: run.values[cores], "cores that it may use"
+    ),
+    "overhead": Measure(
+        "save and resume at {} %", "s", lambda _, run, part: run.values[part], "% of the training done"
+    ),
+    "overhead deviation": Measure(
+        "save and resume: standard deviation", "s", lambda _, run, __: statistics.pstdev(run.values.values())
+    ),
     "speed-up": Measure("speed-up of {}", "", lambda _, run, name: _speedup(run, name)),
 }
 

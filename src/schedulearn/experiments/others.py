@@ -35,6 +35,12 @@ _UNLIMITED = Variant("no limits", "fifo", {"share": "fair"})
 _CORES = tuple(Variant(name, name) for name in ("cores-strict", "cores-attend", "cores-proportional"))
 _MIX = CoreJobs("core-mix", Gaps(5.0, 60.0), 20, least=2, most=16, median=180.0, factor=2.0)
 
+QUOTAS = (0.5, 1.0, 1.5, 2.0)  # cores
+FOLLOWING = "threads follow"
+_THREADS = tuple(Variant(name, "fifo", {"share": "fair"}) for name in ("1 thread", "2 threads", "4 threads", FOLLOWING))
+PARTS = (10, 30, 50, 70, 90)  # percent of the training
+_SAVED = tuple(Variant(name, "fifo", {"share": "fair"}) for name in ("VAE", "MNIST-P", "GRU", "LSTM-CRF", "Bi-RNN"))
+
 OTHER_EXPERIMENTS: Sequence[Experiment] = (
     Experiment(
         "placement",
@@ -95,9 +101,10 @@ OTHER_EXPERIMENTS: Sequence[Experiment] = (
         "Throughput of a job over CPU quota × threads, with and without threads that follow the quota.",
         "Elastic containers",
         None,
-        Machines(1, cores=2.0),
-        (_UNLIMITED,),
-        (),
+        Machines(1, cores=max(QUOTAS)),
+        _THREADS,
+        tuple(Figure(f"throughput:{quota:g}", variant.label) for quota in QUOTAS for variant in _THREADS),
+        why="No number was published.",
         live_only="what too many threads cost is a property of a real machine",
     ),
     Experiment(
@@ -105,9 +112,13 @@ OTHER_EXPERIMENTS: Sequence[Experiment] = (
         "Overhead of saving and resuming at 10 to 90 % of training, and over several models: below 5 s was published.",
         "Saving and resuming",
         None,
-        Machines(1, cores=2.0),
-        (_UNLIMITED,),
-        (),
+        Machines(1, cores=1.0),
+        _SAVED,
+        (
+            *(Figure(f"overhead:{part}", one.label, (0.0, 5.0)) for one in _SAVED for part in PARTS),
+            *(Figure("overhead deviation", one.label, (0.0, 1.43)) for one in _SAVED),
+        ),
+        why="Most of it is the start of the program, which loads torch; how long that takes is the machine's.",
         live_only="what saving costs is an assumption of the simulator, not a result",
     ),
 )

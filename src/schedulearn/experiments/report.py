@@ -10,7 +10,8 @@ from pathlib import Path
 from schedulearn import __version__
 from schedulearn.experiments.charts import Chart, charts
 from schedulearn.experiments.runner import Outcome
-from schedulearn.experiments.tables import comparisons, interval, markdown, rows
+from schedulearn.experiments.tables import both, comparisons, interval, markdown, rows
+from schedulearn.experiments.types import Machines
 from schedulearn.sim import plots
 from schedulearn.sim.page import STYLE
 
@@ -36,18 +37,14 @@ def write_report(folder: Path, outcome: Outcome, command: Sequence[str]) -> list
 
 def _page(outcome: Outcome, drawn: Sequence[Chart], command: Sequence[str]) -> str:
     experiment = outcome.experiment
-    machines = experiment.machines
-    size = f"{machines.gpus} GPUs" if machines.gpus else f"{machines.cores:g} cores"
-    facts = f"{experiment.source}; {machines.count} × {size}; {outcome.seeds} seeds, simulated"
+    facts = f"{experiment.source}; {outcome.how or _simulated(experiment.machines)}; {outcome.seeds} seeds"
     if outcome.scale != 1:
         facts += f", everything {outcome.scale:g} times as long; times are given as published"
+    notes = "".join(f"<p class=note>{escape(words)}</p>" for words in (facts, *outcome.notes))
     sections = [
-        f"<h1>{escape(experiment.name)}</h1><p class=sub>{escape(experiment.about)}</p><p class=note>{facts}</p>",
+        f"<h1>{escape(experiment.name)}</h1><p class=sub>{escape(experiment.about)}</p>{notes}",
         "<h2>Published and ours</h2>",
-        _html_table(
-            ("", "policy", "published", "ours: mean (range)", "difference", "why"),
-            [tuple(row) for row in rows(outcome)],
-        ),
+        _figures(outcome),
         _against_baseline(outcome),
         *(_figure(chart) for chart in drawn),
         f"<h2>How this was made</h2><pre>{escape(shlex.join(command))}</pre>"
@@ -59,6 +56,20 @@ def _page(outcome: Outcome, drawn: Sequence[Chart], command: Sequence[str]) -> s
         f"<title>{escape(experiment.name)} – Schedulearn</title><style>{STYLE}</style></head>"
         f"<body><main>{''.join(sections)}</main></body></html>\n"
     )
+
+
+def _simulated(machines: Machines) -> str:
+    size = f"{machines.gpus} GPUs" if machines.gpus else f"{machines.cores:g} cores"
+    return f"simulated, {machines.count} × {size}"
+
+
+def _figures(outcome: Outcome) -> str:
+    """A live run has the simulated figures beside it."""
+    head = ["", "policy", "published", "ours: mean (range)", "difference", "why"]
+    if outcome.simulated is None:
+        return _html_table(head, rows(outcome))
+    head[3:4] = ["simulated", "live: mean (range)"]
+    return _html_table(head, [(*row[:3], beside, *row[3:]) for row, beside in both(outcome)])
 
 
 def _against_baseline(outcome: Outcome) -> str:

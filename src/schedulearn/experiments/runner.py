@@ -14,7 +14,7 @@ from schedulearn.sim.estimated import EstimatedFacts
 from schedulearn.sim.metrics import Result, Segment
 from schedulearn.traces.types import Workload
 
-Told = Callable[[int], None]  # so many runs are done
+Told = Callable[[float], None]  # so many runs are done
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,9 @@ class Outcome:
     seeds: int
     scale: float
     runs: Mapping[str, Sequence[Run]]  # by the policy's label; one for each seed, in order
+    simulated: "Outcome | None" = None  # of a live run: the same jobs and policies in the simulator
+    how: str = ""  # a live run was made: on how many cores, by which executor
+    notes: Sequence[str] = ()  # what a reader should know of the circumstances
 
     @property
     def base(self) -> Sequence[Run]:

@@ -1,6 +1,6 @@
 """What came of one run of one policy on one seed's jobs: plain data, in the time of the published experiment."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -75,3 +75,4 @@ class Run:
     use: float  # of the cluster, over the makespan: 0 to 1
     server_use: float  # of the servers that ran something, while they did
     timeline: Timeline = field(default_factory=Timeline)
+    values: Mapping[str, float] = field(default_factory=dict)  # what was measured without jobs to compare, by argument

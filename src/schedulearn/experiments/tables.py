@@ -35,8 +35,17 @@ def rows(outcome: Outcome) -> list[Row]:
     return [_row(outcome, figure) for figure in outcome.experiment.figures]
 
 
+def both(outcome: Outcome) -> list[tuple[Row, str]]:
+    """The rows of a live run, each with the simulated figure."""
+    found = rows(outcome)
+    beside = [row.ours for row in rows(outcome.simulated)] if outcome.simulated else [""] * len(found)
+    return list(zip(found, beside, strict=True))
+
+
 def comparisons(outcome: Outcome) -> Iterator[Comparison]:
     base = outcome.base
+    if not base[0].jobs:
+        return
     before, ends = [average(run) for run in base], [makespan(run) for run in base]
     for variant in outcome.experiment.variants[1:]:
         runs = outcome.runs[variant.label]
@@ -55,12 +64,26 @@ def comparisons(outcome: Outcome) -> Iterator[Comparison]:
 def markdown(outcome: Outcome) -> str:
     """All policies in one small table, ours against each of the others, seed by seed."""
     lines = [f"### {outcome.experiment.name}", "", outcome.experiment.about, ""]
+    if not outcome.base[0].jobs:
+        return "\n".join([*lines, *_measured_lines(outcome)]) + "\n\n"
     head = ["policy", "average (s)", "change", "makespan (s)", "change", "worst seed"]
     ours = outcome.runs.get(OURS.label)
     cells = [[*_against(outcome, label), *_ours_against(ours, runs)] for label, runs in outcome.runs.items()]
     head += ["ours against it"] if ours else []
     lines += [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)]) + "\n\n"
+
+
+def _measured_lines(outcome: Outcome) -> list[str]:
+    """Where there are no jobs to compare: every measure by whom it was measured of."""
+    labels = list(outcome.runs)
+    cells: dict[str, dict[str, str]] = {}
+    for row in rows(outcome):
+        cells.setdefault(row.measure, {})[row.policy] = row.ours
+    body = [
+        f"| {measure} | {' | '.join(found.get(label, '') for label in labels)} |" for measure, found in cells.items()
+    ]
+    return [f"|  | {' | '.join(labels)} |", "|---|" + "---:|" * len(labels), *body]
 
 
 def _against(outcome: Outcome, label: str) -> list[str]:
@@ -118,7 +141,7 @@ def _difference(figure: Figure, value: Value, unit: str) -> str:
     off = value.mean - min(max(value.mean, low), high)
     if unit == "s" and low:
         return f"{100 * off / low:+.1f} %"
-    return f"{off:+.1f} points" if unit in ("%", "%-points") else f"{off:+.1f}"
+    return f"{off:+.1f}" + {"%": " points", "%-points": " points", "s": " s"}.get(unit, "")
 
 
 def _words(value: float, unit: str) -> str:

@@ -1,7 +1,7 @@
 """What an experiment is: a workload, machines, policies, and what was published about them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schedulearn.domain.node import Node
@@ -72,3 +72,9 @@ class Experiment:
     @property
     def baseline(self) -> Variant:
         return self.variants[0]
+
+    def only(self, policies: Collection[str]) -> "Experiment":
+        """With the baseline and these alone, by label or preset."""
+        kept = [one for one in self.variants if one is self.baseline or {one.label, one.preset} & set(policies)]
+        labels = {one.label for one in kept}
+        return replace(self, variants=kept, figures=[one for one in self.figures if one.variant in labels])
