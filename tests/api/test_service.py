@@ -41,6 +41,21 @@ def test_nodes_show_what_is_free(world: Any, ann: Any) -> None:
     assert node["storage"] == {"jobs_bytes": 5}
 
 
+def test_nodes_and_the_policy_show_who_is_limited_and_where_nobody_can_be(world: Any, ann: Any) -> None:
+    [node] = ann.get(f"{V1}/nodes").json()["nodes"]
+    assert node["sharing"] is None
+    world.save(shares={"local": {"stage": "flowcon", "memory": {}, "limits": {"7": [1.5, 0.25]}, "problem": ""}})
+    [node] = ann.get(f"{V1}/nodes").json()["nodes"]
+    assert node["sharing"] == {"stage": "flowcon", "limits": {"7": 0.25}, "problem": ""}
+    assert ann.get(f"{V1}/policy").json()["sharing_problems"] == {}
+    world.save(shares={"local": {"stage": "fair", "memory": {}, "limits": {}, "problem": "no control groups"}})
+    [node] = ann.get(f"{V1}/nodes").json()["nodes"]
+    assert node["sharing"] == {"stage": "fair", "limits": {}, "problem": "no control groups"}
+    assert ann.get(f"{V1}/policy").json()["sharing_problems"] == {"local": "no control groups"}
+    world.save(nodes_removed=["local"])
+    assert ann.get(f"{V1}/policy").json()["sharing_problems"] == {}, "it went with its node"
+
+
 def test_draining_is_asked_of_the_scheduler(world: Any, root: Any, problem: Any) -> None:
     answer = root.patch(f"{V1}/nodes/local", json={"drain": True})
     assert (answer.status_code, answer.json()["state"]) == (202, "draining")

@@ -56,11 +56,13 @@ NODE = {
     "jobs": [17],
     "storage": {"jobs_bytes": 10**9, "logs_bytes": 5 * 10**7, "snapshots_bytes": 10**6, "database_bytes": 10**5,
                 "free_bytes": 10**11},
+    "sharing": {"stage": "flowcon", "limits": {"17": 0.25, "19": 1.5}, "problem": ""},
 }  # fmt: skip
 SERVER = {
     **NODE, "name": "gpu2", "executor": "docker", "state": "lost", "problem": "it is frozen", "jobs": [18],
     "lost_at": "2026-03-01T10:00:00Z", "address": "ssh://ann@gpu2", "version": "Docker 28.0.1",
     "default_image": "pytorch/pytorch", "labels": {"room": "b12"}, "devices": [], "storage": None,
+    "sharing": {"stage": "fair", "limits": {}, "problem": "flowcon cannot set limits there: no control groups"},
     "leased": {"cpus": 2.0, "memory": 4e9, "gpus": 1.0},
 }  # fmt: skip
 POLICY = {
@@ -72,6 +74,7 @@ POLICY = {
         "stages": {"order": ["fifo"], "place": ["pack", "round-robin"]},
     },
     "fault": None,
+    "sharing_problems": {"gpu2": "flowcon cannot set limits there: no control groups"},
 }
 
 

@@ -257,6 +257,12 @@ def test_nodes_say_where_servers_are_and_why_one_is_lost(cli, service):
         assert text in out
 
 
+def test_nodes_say_who_is_limited_and_where_nobody_can_be(cli, service):
+    out = cli("nodes").out
+    assert "flowcon holds job 17 to 0.25 cores, job 19 to 1.5 cores" in out
+    assert "shared fairly: flowcon cannot set limits there: no control groups" in out
+
+
 def test_nodes_add(cli, service):
     args = ["--name", "gpu3", "--image", "python", "--label", "room=b12", "--label", "rack=2", "--gpu-type", "A100"]
     result = cli("nodes", "add", "ssh://ann@gpu3", *args)
@@ -308,6 +314,10 @@ def test_policy(cli, service, args):
     for text in ("fifo", "rigid", "First in, first out.", "round-robin"):
         assert text in out
     assert cli(*args, "--json").json["preset"] == "fifo"
+
+
+def test_the_policy_says_where_it_is_not_followed(cli, service):
+    assert "node gpu2 is shared fairly: flowcon cannot set limits there: no control groups" in cli("policy").err
 
 
 def test_policy_set(cli, service):

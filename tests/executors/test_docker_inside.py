@@ -10,16 +10,11 @@ from schedulearn.executors.docker.limits import Limiter
 from schedulearn.executors.kernel import change
 from support.bench import DEADLINE
 from support.docker_bench import DockerBench
+from support.fake_torch import FAKE_TORCH
 
-# The image has no numeric library: this one has a number of threads, which is all that counts here.
-TORCH = """
-number = 2
-def get_num_threads(): return number
-def set_num_threads(n): global number; number = n
-"""
 PROGRAM = f"""
 import os, time
-open("torch.py", "w").write({TORCH!r})
+open("torch.py", "w").write({FAKE_TORCH!r})
 import torch
 last = 0
 while True:

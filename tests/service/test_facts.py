@@ -4,11 +4,13 @@ import math
 
 import pytest
 
-from schedulearn.domain.ids import JobId
+from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.domain.usage import Limits, Usage
+from schedulearn.estimate.remaining import Estimate
 from schedulearn.service.config import DataFolder
 from schedulearn.service.explainer import Explainer
 from schedulearn.service.facts import LiveFacts
-from schedulearn.store import Point, Store
+from schedulearn.store import Point, Store, UsageSample
 from support.builders import BROKEN
 from support.clock import HandClock
 from support.scheduling import Bench
@@ -110,3 +112,87 @@ def test_nothing_is_read_again_unless_a_job_has_ended(bench: Bench, monkeypatch:
     facts.refresh()
     assert facts.duration(job) == 90.0
     assert len(read) == 1
+
+
+# --- jobs that a limit holds back
+
+
+def trains(bench: Bench, job: JobId, until: int, cores: float, limit: float | None = None, attempt: int = 1) -> None:
+    """It goes on to this step; each takes two core-seconds. It is looked at every 10 s of that."""
+    row = bench.store.job(job)
+    assert row
+    known = bench.store.usage_of(job, attempt)
+    step, cpu = row.progress.step if row.progress else 0, known[0].latest.cpu_seconds if known else 0.0
+    while step < until:
+        bench.clock.pass_time(10)
+        step, cpu = step + round(5 * cores), cpu + 10 * cores
+        report = [Point(step, bench.clock.now(), step, "loss", 1.0)]
+        bench.store.add_points(job, attempt, 0, "report", report)
+        usage = Usage(bench.clock.now(), cpu, limits=Limits(cpus=limit))
+        bench.store.add_usage([UsageSample(WorkerId(job, attempt, 0), usage, cores)])
+        bench.scheduler._facts.remaining(bench.job(job), bench.clock.now())
+
+
+@pytest.mark.parametrize("total", [{"steps": 1000}, {}], ids=["steps", "loss"])
+def test_a_job_that_is_held_back_is_not_longer(bench: Bench, total: dict[str, int]) -> None:
+    facts, job = bench.scheduler._facts, bench.running(cpus=2, **total)
+    trains(bench, job, 100, cores=2.0)
+    facts._estimator._flat = lambda *_: Estimate(1000, 1000, 1000, "loss curve")  # type: ignore[method-assign]
+    trains(bench, job, 200, cores=2.0)
+    assert facts.remaining(bench.job(job), bench.clock.now()) == pytest.approx(800)
+    trains(bench, job, 300, cores=0.2, limit=0.2)
+    assert facts.remaining(bench.job(job), bench.clock.now()) == pytest.approx(700, rel=0.03)
+    trains(bench, job, 400, cores=2.0)
+    assert facts.remaining(bench.job(job), bench.clock.now()) == pytest.approx(600, rel=0.03), "free again"
+
+
+def test_one_that_was_never_free_would_use_all_that_its_user_allows(bench: Bench) -> None:
+    facts, job = bench.scheduler._facts, bench.running(cpus=2, steps=1000)
+    trains(bench, job, 100, cores=0.2, limit=0.2)
+    assert facts.remaining(bench.job(job), bench.clock.now()) == pytest.approx(900, rel=0.03)
+
+
+def test_a_limit_that_is_not_reached_holds_nobody(bench: Bench) -> None:
+    """It waits for its input most of the time."""
+    facts, job = bench.scheduler._facts, bench.running(cpus=2, steps=1000)
+    trains(bench, job, 100, cores=0.2, limit=1.0)
+    assert facts.remaining(bench.job(job), bench.clock.now()) == pytest.approx(9000)
+
+
+def test_what_its_user_allows_is_no_limit_in_its_way(bench: Bench) -> None:
+    facts, job = bench.scheduler._facts, bench.running(cpus=2, steps=1000)
+    bench.ask("update", job, cpus_limit=0.2)
+    bench.cycle()
+    trains(bench, job, 100, cores=0.2, limit=0.2)
+    assert facts.remaining(bench.job(job), bench.clock.now()) == pytest.approx(9000)
+
+
+def test_nor_is_it_longer_after_a_restart(bench: Bench) -> None:
+    facts, job = bench.scheduler._facts, bench.running(cpus=2, steps=1000, max_restarts=1)
+    trains(bench, job, 100, cores=2.0)
+    trains(bench, job, 200, cores=0.2, limit=0.2)
+    bench.exited(f"{job}.1.0", BROKEN)
+    bench.cycle()
+    assert facts.remaining(bench.job(job), bench.clock.now()) == pytest.approx(800, rel=0.03), "while it waits"
+    bench.cycle(3600)
+    bench.executor.started(f"{job}.2.0", bench.clock.now())
+    bench.cycle()
+    trains(bench, job, 201, cores=0.2, limit=0.2, attempt=2)
+    assert facts.remaining(bench.job(job), bench.clock.now()) == pytest.approx(800, rel=0.03), "at its first step"
+    trains(bench, job, 300, cores=0.2, limit=0.2, attempt=2)
+    assert facts.remaining(bench.job(job), bench.clock.now()) == pytest.approx(700, rel=0.03)
+
+
+def test_many_jobs_are_looked_at_in_two_queries(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [bench.running(cpus=0.1, steps=100) for _ in range(10)]
+    for job in jobs:
+        trains(bench, job, 10, cores=2.0)
+    bench.clock.pass_time(10)
+    asked: list[str] = []
+    for name in ("list_jobs", "usage_now", "usage_of", "job", "curve"):
+        real = getattr(bench.store, name)
+        monkeypatch.setattr(bench.store, name, lambda *a, n=name, f=real, **m: (asked.append(n), f(*a, **m))[1])
+    facts, held = bench.scheduler._facts, [bench.scheduler.state.jobs[number] for number in jobs]
+    for job in held:
+        facts.remaining(job, bench.clock.now())
+    assert asked == ["list_jobs", "usage_now"]

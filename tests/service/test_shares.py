@@ -167,6 +167,12 @@ def test_another_stage_begins_with_an_empty_memory_and_the_limits_of_before(worl
 # --- what goes wrong
 
 
+def kept(world: World) -> tuple[str, dict[str, Any], str]:
+    memory = world.posted[-1].memory
+    assert memory
+    return memory["stage"], memory["limits"], memory["problem"]
+
+
 def test_a_machine_that_cannot_set_limits_is_shared_fairly(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 0.5, 2: 0.5}
     world.look(tenant(1), tenant(2))
@@ -176,12 +182,19 @@ def test_a_machine_that_cannot_set_limits_is_shared_fairly(world: World, stage: 
     (note,) = world.posted[-1].notes
     assert (note.kind, note.node, note.job) == ("share_refused", "a", 1)
     assert "no control groups" in note.cause
+    assert kept(world) == ("fair", {}, "says cannot set limits there: no control groups")
     looks = len(stage.saw)
     assert world.look(tenant(1), tenant(2), tenant(3)) == {}
     assert (len(stage.saw), world.notes()) == (looks, ["share_refused"])
     world.machine.follow(stage, "says")
     retried = world.look(tenant(1), tenant(2))
     assert retried == {"1.1.0": 0.5, "2.1.0": 0.5}, "a policy that is set anew is tried anew"
+    assert kept(world)[2] == ""
+    world.refuse("1.1.0", 0.5)
+    world.look(tenant(1), tenant(2))
+    world.machine.follow(Fair(), "fair")
+    world.look(tenant(1), tenant(2))
+    assert world.posted[-1].memory is None, "nobody wants it otherwise"
 
 
 def test_a_worker_that_has_just_ended_refuses_nothing(world: World, stage: Says) -> None:
@@ -199,7 +212,7 @@ def test_a_stage_that_fails_limits_nobody(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 0.01}  # below what its lease guarantees
     assert world.look(tenant(1)) == {"1.1.0": 2.0}
     assert "share stage says on node a: BadPlan" in world.posted[-1].fault
-    assert world.posted[-1].memory is None
+    assert kept(world) == ("fair", {}, world.posted[-1].fault)
     assert world.look(tenant(1)) == {}
     assert [bool(event.fault) for event in world.posted] == [False, True], "said once"
 

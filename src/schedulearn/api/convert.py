@@ -15,6 +15,7 @@ from schedulearn.api.schemas import (
     PolicyOut,
     ProgressOut,
     SeriesOut,
+    SharingOut,
     SpeedUpOut,
     UserOut,
     WeightOut,
@@ -35,6 +36,7 @@ from schedulearn.service.views import (
     NodeView,
     PolicyView,
     Progress,
+    Sharing,
     SpeedUpView,
     StoredEvent,
     UserRow,
@@ -218,7 +220,13 @@ def node_out(view: NodeView) -> NodeOut:
         devices=devices,
         jobs=list(view.jobs),
         storage=view.storage,
+        sharing=_sharing_out(view.sharing) if view.sharing else None,
     )
+
+
+def _sharing_out(sharing: Sharing) -> SharingOut:
+    limits = {str(job): cores for job, cores in sharing.limits.items()}
+    return SharingOut(stage=sharing.stage, limits=limits, problem=sharing.problem)
 
 
 def _amounts(amounts: Resources, capacity: Resources) -> dict[str, float]:
@@ -235,6 +243,7 @@ def policy_out(view: PolicyView) -> PolicyOut:
         params=dict(choice.params),
         available=view.available,
         fault=fault,
+        sharing_problems={str(node): problem for node, problem in view.sharing_problems.items()},
     )
 
 

@@ -164,6 +164,12 @@ class DeviceOut(BaseModel):
     job: int | None
 
 
+class SharingOut(BaseModel):
+    stage: str
+    limits: dict[str, float]  # cores by job; others may use all that their users allow
+    problem: str  # why nobody is limited although the policy has another stage; "" if there is none
+
+
 class NodeOut(BaseModel):
     name: str
     executor: str  # process, docker
@@ -181,6 +187,7 @@ class NodeOut(BaseModel):
     devices: list[DeviceOut]
     jobs: list[int]
     storage: dict[str, Any] | None
+    sharing: SharingOut | None  # null: fairly
 
 
 class NewNodeOut(NodeOut):
@@ -197,6 +204,7 @@ class PolicyOut(BaseModel):
     params: dict[str, Any]
     available: dict[str, Any]
     fault: dict[str, Any] | None
+    sharing_problems: dict[str, str]  # by node: why its cores are shared fairly although the policy says otherwise
 
 
 class UserOut(BaseModel):

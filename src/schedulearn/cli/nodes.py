@@ -52,6 +52,10 @@ def list_(as_json: AsJson = False) -> None:
         if rows:
             say()
             say_table(columns, rows)
+    sharing = {node["name"]: view.sharing_words(node.get("sharing")) for node in found}
+    if any(sharing.values()):
+        say()
+        say_facts([(f"CPU of {name}", words) for name, words in sharing.items()])
     storage = {node["name"]: view.storage_words(node.get("storage")) for node in found}
     if any(storage.values()):
         say()

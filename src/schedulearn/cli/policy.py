@@ -118,6 +118,8 @@ def _say(answer: Json) -> None:
         say("Stages", "bold")
         say_facts([(f"  {stage}", ", ".join(names)) for stage, names in stages.items()])
     if answer.get("fault"):
-        note(f"fault: {answer['fault'].get('error')} ({answer['fault'].get('at')})", "red")
+        note(f"fault: {clean(answer['fault'].get('error'))} ({answer['fault'].get('at')})", "red")
+    for node, problem in (answer.get("sharing_problems") or {}).items():
+        note(f"node {clean(node)} is shared fairly: {clean(problem)}", "yellow")
     say()
     next_steps({"change it": "schedulearn policy set PRESET"})

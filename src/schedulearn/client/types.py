@@ -188,6 +188,12 @@ class Device(TypedDict):
     job: int | None
 
 
+class Sharing(TypedDict):
+    stage: str
+    limits: dict[str, float]  # cores by job
+    problem: str  # why nobody is limited although the policy has another stage
+
+
 class Node(TypedDict):
     name: str
     executor: str  # process | docker
@@ -205,6 +211,7 @@ class Node(TypedDict):
     devices: list[Device]
     jobs: list[int]
     storage: dict[str, Any] | None
+    sharing: Sharing | None  # None: fairly
 
 
 class NewNode(Node):
@@ -217,6 +224,7 @@ class Policy(TypedDict):
     params: dict[str, Any]
     available: dict[str, Any]
     fault: dict[str, Any] | None
+    sharing_problems: dict[str, str]  # by node: why it is shared fairly although the policy says otherwise
 
 
 class User(TypedDict):

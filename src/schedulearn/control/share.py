@@ -63,4 +63,4 @@ def shared(state: State, event: ev.Shared) -> None:
         job = state.jobs.get(note.job) if note.job is not None else None
         ended = {"job": note.job} if note.job is not None and job is None else {}
         state.record(note.at, note.kind, note.cause, job, node=note.node, data={**note.data, **ended})
-    state.changes.shares[event.node] = event.memory
+    state.changes.shares[event.node] = event.memory if state.ledger.node(event.node) else None

@@ -14,6 +14,7 @@ from schedulearn.domain.usage import Usage
 from schedulearn.estimate.remaining import Estimate
 from schedulearn.policies.sharing import Left
 from schedulearn.service.estimator import Estimator
+from schedulearn.service.pace import StepCost
 from schedulearn.service.tenants import Tenant
 from schedulearn.store import CurvePoint, Mark, News, Progress, Store
 
@@ -49,27 +50,16 @@ class _Container:
     """What was measured of one so far."""
 
     tenant: Tenant
+    cost: StepCost
     used: dict[WorkerId, float] = field(default_factory=dict)  # core-seconds, also of workers that have left
     usage: dict[WorkerId, Usage] = field(default_factory=dict)  # the latest
     progress: Progress | None = None
     # The values that came, as (when, sum, count): one entry for each look that found new ones.
     reports: list[tuple[float, float, int]] = field(default_factory=list)
-    # Where its steps are counted from, as (core-seconds, step): its beginning, and the first look that knew a step.
-    marks: list[tuple[float, int]] = field(default_factory=list)
 
     @property
     def cpu_seconds(self) -> float:
         return sum(self.used.values())
-
-    @property
-    def per_step(self) -> float | None:
-        """Core-seconds of one step. That a limit made it slower does not matter."""
-        if self.progress is None:
-            return None
-        for used, step in reversed(self.marks):
-            if self.progress.step > step and self.cpu_seconds > used:
-                return (self.cpu_seconds - used) / (self.progress.step - step)
-        return None
 
 
 class LiveContainerMonitor:
@@ -116,7 +106,7 @@ class LiveContainerMonitor:
 
     def _left(self, container: _Container) -> Left | None:
         tenant, used = container.tenant, container.cpu_seconds
-        by_steps = self._outlook.by_steps(tenant.job, container.progress, used, container.per_step)
+        by_steps = self._outlook.by_steps(tenant.job, container.progress, used, container.cost.per_step)
         if by_steps is not None:
             return by_steps
         by_others = self._outlook.by_others(tenant.job, self._now)
@@ -127,7 +117,7 @@ class LiveContainerMonitor:
     def _renewed(self, tenant: Tenant) -> _Container:
         known = self._containers.get(tenant.id)
         if known is None or known.tenant.arrived_at != tenant.arrived_at:
-            return _Container(tenant, marks=[(0.0, 0)] if tenant.workers[0].attempt == 1 else [])
+            return _Container(tenant, StepCost.of_attempt(tenant.workers[0].attempt))
         known.tenant = tenant
         return known
 
@@ -153,8 +143,8 @@ def _report(container: _Container, news: News, now: float) -> None:
     if not is_first and (values := [point.value for point in _finite(news.points)]):
         container.reports.append((now, sum(values), len(values)))
     del container.reports[:-_MOST_REPORTS]
-    if len(container.marks) < 2 and news.points:
-        container.marks.append((container.cpu_seconds, news.progress.step))
+    if news.points:
+        container.cost.note(container.cpu_seconds, news.progress.step)
 
 
 def _finite(points: Iterable[CurvePoint]) -> list[CurvePoint]:

@@ -36,8 +36,10 @@ class Estimator:
             self._past = self._past_jobs.read()
         return self._past
 
-    def remaining(self, job: Job, progress: Progress | None, now: float) -> Estimate | None:
-        """Seconds that it still runs, once it runs; None where nothing is known."""
+    def remaining(
+        self, job: Job, progress: Progress | None, now: float, step_time: float | None = None
+    ) -> Estimate | None:
+        """Seconds that it still runs, once it runs; None where nothing is known. `step_time`: None: the mean so far."""
         facts = combine.Facts(
             job.user,
             job.spec.name,
@@ -45,6 +47,7 @@ class Estimator:
             ran=job.ran.at(now),
             step=progress.step if progress else None,
             steps=job.spec.steps,
+            step_time=step_time,
             flat=self._flat(job, progress) if progress and not job.spec.steps else None,
             time_limit=job.time_limit,
         )

@@ -9,6 +9,7 @@ from schedulearn.domain.states import JobState
 from schedulearn.estimate.facts import ASSUMED_PENALTY
 from schedulearn.estimate.remaining import Estimate
 from schedulearn.service.estimator import Estimator
+from schedulearn.service.pace import Paces
 from schedulearn.service.restarts import Restarts
 from schedulearn.service.scaling import Scaling
 from schedulearn.store import Progress, Store
@@ -18,7 +19,10 @@ _MOST_SEEN = 20_000  # jobs whose progress is remembered
 
 
 class LiveFacts:
-    """Steps where a job said how many there are, else when its loss flattens, else the durations of jobs like it."""
+    """Steps where a job said how many there are, else when its loss flattens, else the durations of jobs like it.
+
+    A job that a limit holds back needs no longer for that: its steps are told by the CPU that they take (`pace.py`).
+    """
 
     steady = False  # a job may turn out to be slower than was thought
 
@@ -27,6 +31,7 @@ class LiveFacts:
         self._estimator = Estimator(store)
         self.restarts = Restarts(store)
         self.scaling = Scaling(store)
+        self._paces = Paces()
         self._seen: dict[JobId, Progress | None] = {}  # how far jobs are, or were when they last ran
         self._looked_at = -math.inf
 
@@ -37,8 +42,9 @@ class LiveFacts:
         self.scaling.refresh()
 
     def estimate(self, job: Job, now: float) -> Estimate | None:
-        """Seconds that it still runs, once it runs; None where nothing is known."""
-        return self._estimator.remaining(job, self._progress(job, now), now)
+        """Seconds that it still runs, once it runs and nothing holds it back; None where nothing is known."""
+        progress = self._progress(job, now)
+        return self._estimator.remaining(job, progress, now, self._paces.step_time(job))
 
     def remaining(self, job: Job, now: float) -> float:
         estimate = self.estimate(job, now)
@@ -74,9 +80,10 @@ class LiveFacts:
         return self._seen[job.id]
 
     def _look(self, now: float) -> None:
-        """See how far running jobs are."""
+        """See how far running jobs are, and what they use."""
         self._looked_at = now
         if len(self._seen) > _MOST_SEEN:
             self._seen.clear()
         rows, _ = self._store.list_jobs([JobState.RUNNING], limit=10_000)
         self._seen.update((row.job.id, row.progress) for row in rows)
+        self._paces.look(rows, self._store.usage_now(), now)

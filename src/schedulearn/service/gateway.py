@@ -280,7 +280,8 @@ class Gateway:
             # It was valid when it was set: a stage has gone since. Show what is asked for, and why it cannot be.
             choice = PolicyChoice(str(preset), stages, params)
             fault = fault or {"at": None, "error": str(error)}
-        return PolicyView(choice, self._policies.available(), fault)
+        problems = {node: kept["problem"] for node, kept in self._store.shares().items() if kept.get("problem")}
+        return PolicyView(choice, self._policies.available(), fault, problems)
 
     def set_policy(
         self, caller: Caller, preset: str, stages: Mapping[str, str], params: Mapping[str, Any]

@@ -25,6 +25,7 @@ from schedulearn.service.tenants import Roll, Tenant
 
 _LOG = logging.getLogger(__name__)
 _SAME = 1e-4  # cores: limits closer than that are one, however the kernel rounds
+_AFTER_A_REFUSAL = 10.0  # seconds until a worker is told again what it could not be held to
 _MOST_LIFTED = 100  # workers that left with their limits lifted, whose answers may still come
 
 
@@ -53,6 +54,7 @@ class Machine:
         self._saved = saved
         self._tenants: dict[JobId, Tenant] = {}  # in the order of arrival
         self._loop = ShareLoop(Fair(), "fair")
+        self._problem = ""  # why it is shared fairly although another stage was chosen
         self._lock = threading.Lock()  # guards what follows: the scheduler's thread reads or writes that, too
         self._roll: Roll | None = None  # None: nobody has said yet who is there
         self._chosen: tuple[Share, str] | None = None  # the stage to follow from the next look on
@@ -60,6 +62,7 @@ class Machine:
         self._asked: dict[WorkerId, float] = {}  # what each was last told to use, or uses without being told
         self._lifted: dict[WorkerId, float] = {}  # the same of those that have left
         self._refused: dict[WorkerId, str] = {}  # who keeps its limits, and why
+        self._patient: dict[WorkerId, float] = {}  # when each of those is told again
 
     # --- the scheduler's thread
 
@@ -90,6 +93,9 @@ class Machine:
             ours = asked is not None and event.limits.cpus is not None and _same(asked, event.limits.cpus)
             if ours and event.problem:
                 self._refused[event.worker] = event.problem
+                self._patient[event.worker] = self._clock.now() + _AFTER_A_REFUSAL
+            elif ours:
+                self._patient.pop(event.worker, None)
         return ours
 
     @property
@@ -144,7 +150,7 @@ class Machine:
         with self._lock:
             told = self._asked.get(worker, tenant.cpus)
             found = usage.limits.cpus if usage and usage.limits.cpus is not None else told
-            if _same(told, cores) and _same(found, cores):
+            if (_same(told, cores) and _same(found, cores)) or self._patient.get(worker, 0.0) > self.now:
                 return
             self._asked[worker] = cores
             self._executor.set_limits(worker, self.name, Limits(cpus=cores))
@@ -164,10 +170,15 @@ class Machine:
         except Exception as error:
             fault = f"share stage {self._loop.name} on node {self.name}: {type(error).__name__}: {error}"
             _LOG.exception("share stage %s failed on node %s: nobody is limited there", self._loop.name, self.name)
-            self._be_fair()
+            self._be_fair(fault)
         self._enforce()
         self._tell_of(notes, fault)
-        return self._loop.wake_at
+        return self._wake_at()
+
+    def _wake_at(self) -> float | None:
+        with self._lock:
+            again = [self._loop.wake_at, *self._patient.values()]
+        return min((at for at in again if at is not None), default=None)
 
     def _begin(self, roll: Roll) -> None:
         """Take over what the scheduler has told since the last look."""
@@ -182,8 +193,11 @@ class Machine:
                         self._let_go(before[job])
             here = {worker for tenant in roll.tenants for worker in tenant.workers}
             self._asked = {worker: cores for worker, cores in self._asked.items() if worker in here}
+            self._patient = {w: at for w, at in self._patient.items() if w in here and at > self.now}
             if chosen:
                 self._refused.clear()
+                self._patient.clear()
+                self._problem = ""
                 self._loop = ShareLoop(*chosen, memory=self._remembered(chosen[1]))
 
     def _let_go(self, tenant: Tenant) -> None:
@@ -209,13 +223,14 @@ class Machine:
             tenant = here.get(worker)
             if tenant and self._executor.usage(worker, self.name) and not isinstance(self._loop.stage, Fair):
                 name, asked = self._loop.name, self._asked.pop(worker, None)
-                self._be_fair()
+                self._be_fair(f"{name} cannot set limits there: {problem}")
                 words = f"{name} sets no limits on node {self.name}, which is shared fairly: {problem}"
                 return [Note("share_refused", words, tenant.id, self.name, {"cores": asked, "problem": problem})]
         return []
 
-    def _be_fair(self) -> None:
-        """Until another policy is set."""
+    def _be_fair(self, problem: str) -> None:
+        """Until a policy is set anew."""
+        self._problem = problem
         self._loop = ShareLoop(Fair(), "fair")
         self._loop.look(self, self)
 
@@ -224,8 +239,9 @@ class Machine:
             "stage": self._loop.name,
             "memory": self._loop.memory,
             "limits": {str(job): list(limit) for job, limit in self._limits.items()},
+            "problem": self._problem,
         }
-        memory = kept if kept["memory"] or kept["limits"] else None
+        memory = kept if kept["memory"] or kept["limits"] or self._problem else None
         if notes or fault or memory != self._saved:
             self._saved = memory
             lines = tuple(HistoryEvent(self.now, n.kind, n.words, n.job, node=n.node, data=dict(n.data)) for n in notes)

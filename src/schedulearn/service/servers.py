@@ -14,7 +14,7 @@ from schedulearn.domain.resources import Resources
 from schedulearn.executors.docker.address import parse_address
 from schedulearn.service.auth import Caller
 from schedulearn.service.keeper import THIS_MACHINE
-from schedulearn.service.views import NodeView
+from schedulearn.service.views import NodeView, Sharing
 from schedulearn.store import Store
 
 PATIENCE = 90.0  # seconds for the scheduler to look at an engine; each step of that has a time-out of its own
@@ -51,7 +51,7 @@ class Servers:
 
     def views(self) -> list[NodeView]:
         nodes, leases = self._store.list_nodes(), self._store.leases()
-        storage = self._store.setting("storage", {})
+        storage, shares = self._store.setting("storage", {}), self._store.shares()
         views = []
         for node in nodes:
             here = [lease for lease in leases if lease.node == node.name]
@@ -64,6 +64,7 @@ class Servers:
                     tuple(sorted({lease.worker.job for lease in here})),
                     {device: lease.worker.job for lease in here for device in lease.devices},
                     storage.get(node.name),
+                    Sharing.of(shares[node.name]) if node.name in shares else None,
                 )
             )
         return views

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from schedulearn.control.explain import Explanation
-from schedulearn.domain.ids import AttemptId, DeviceId, JobId
+from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName
 from schedulearn.domain.node import Node
 from schedulearn.domain.resources import Resources
 from schedulearn.domain.states import JobState
@@ -40,6 +40,7 @@ __all__ = [
     "PolicyChoice",
     "PolicyView",
     "Progress",
+    "Sharing",
     "SpeedUpView",
     "StoredEvent",
     "UserChanges",
@@ -84,6 +85,22 @@ class PolicyView:
     choice: PolicyChoice
     available: dict[str, Any]
     fault: dict[str, Any] | None  # {"at", "error"}: why the policy could not decide last time
+    sharing_problems: Mapping[NodeName, str] = field(default_factory=dict)  # why nobody is limited on a node
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How the cores of a node are shared."""
+
+    stage: str
+    limits: Mapping[JobId, float]  # cores; who is not in it may use all that its user allows
+    problem: str  # why that is fair although the policy has another stage; "" if there is none
+
+    @classmethod
+    def of(cls, memory: Mapping[str, Any]) -> "Sharing":
+        """From what the node's share loop remembers."""
+        limits = {JobId(int(job)): cores for job, (_, cores) in memory["limits"].items()}
+        return cls(memory["stage"], limits, memory.get("problem", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +111,7 @@ class NodeView:
     jobs: tuple[JobId, ...]
     device_jobs: Mapping[DeviceId, JobId]
     storage: dict[str, Any] | None  # bytes by what they are for
+    sharing: Sharing | None = None  # None: fairly, as far as anybody has looked
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,11 @@ class Cycles(Part):
                 serial=last_serial(connection),
             )
 
+    def shares(self) -> dict[NodeName, dict[str, Any]]:
+        """What the share loop of each node remembers, of those that remember anything."""
+        with self._db.read() as connection:
+            return _load_shares(connection)
+
     def save_cycle(self, cycle: Cycle) -> None:
         """Write what a cycle changed, whole or not at all. Attempts that have ended lose their tokens.
 
@@ -70,6 +75,8 @@ class Cycles(Part):
             _save_nodes(connection, self._db, cycle.nodes)
             if cycle.nodes_removed:
                 connection.execute(sa.delete(nodes).where(nodes.c.name.in_(cycle.nodes_removed)))
+                gone = [_SHARES + name for name in cycle.nodes_removed]
+                connection.execute(sa.delete(settings).where(settings.c.key.in_(gone)))
             _insert(connection, events, [codec.event_values(event) for event in cycle.events])
             _forget(connection, cycle.forgotten)
             for some in in_chunks(cycle.requests_done):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from schedulearn.cli.view.table import Cell, Column, Row
-from schedulearn.cli.view.words import STATE_STYLE, Json, ago, bar, size
+from schedulearn.cli.view.words import STATE_STYLE, Json, ago, bar, clean, size
 
 COLUMNS = (
     Column("NODE", flex=True),
@@ -106,6 +106,16 @@ def _device_use(device: Json) -> Cell:
     if device.get("outside_use"):
         return Cell(f"outside: {device['outside_use']}", "yellow")
     return Cell("free", "dim")
+
+
+def sharing_words(sharing: Json | None) -> str:
+    """`flowcon holds job 17 to 0.25 cores`; nothing where all share as equals, as usual."""
+    if not sharing:
+        return ""
+    if sharing["problem"]:
+        return f"shared fairly: {clean(sharing['problem'])}"
+    held = ", ".join(f"job {job} to {cores:.3g} cores" for job, cores in sharing["limits"].items())
+    return f"{clean(sharing['stage'])} holds {held or 'nobody back'}"
 
 
 def storage_words(storage: Json | None) -> str:

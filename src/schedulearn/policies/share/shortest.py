@@ -124,7 +124,7 @@ class Shortest:
         """The limit of each, in cores: what is wanted, or the present ones where wishes only go to and fro."""
         machine, present = self._machine(round_), round_.limits
         if not round_.order and not any(machine.late):
-            return list(machine.most)  # nobody can tell who is shorter
+            return machine.fit(machine.most)  # nobody can tell who is shorter
         wanted = self._wanted(round_, machine)
         if round_.changed or not _lowers(present, wanted):
             return wanted if round_.changed or _differ(present, wanted) else machine.fit(present)
