@@ -26,6 +26,7 @@ BENCHMARKS = {
     "docker": "containers: first line of output, started a second, moved to another engine",
     "resize": "how long a training stands still while its number of workers changes",
     "saving": "save, stop, start again and go on, at several points of a training",
+    "page": "the web page: loads, memory over hundreds of them, ten pages open for an hour of updates",
     "crash": "200 jobs while the service is killed 20 times",
 }
 _ON_TRACES = ("simulator", "quality")

@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from schedulearn.cli.top import gather
 from schedulearn.cli.view.frame import frame
@@ -47,6 +48,7 @@ def main() -> int:
     with service() as client:
         console.print(f"A service of its own answers at [bold]{client.url}[/] (SQLite, plain processes, no GPU).")
         ids = submit(client)
+        console.print(f"Look at it, too: [bold]{page_link(client)}[/]", soft_wrap=True)
         console.print(f"{len(ids)} real training jobs are submitted; they share this machine's cores.\n")
         watch(client, console, interactive)
         failed = summary(client, console, ids)
@@ -103,6 +105,11 @@ def answering(process: "subprocess.Popen[bytes]", data: Path) -> Client:
     raise SystemExit("the service did not start:\n" + (data / "service.log").read_text(errors="replace"))
 
 
+def page_link(client: Client) -> str:
+    """The web page's address, with a code that logs in, once."""
+    return f"{client.url}/login?once={client.login_code()['code']}"
+
+
 def submit(client: Client) -> list[int]:
     ids: dict[str, int] = {}
     for name, script, epochs, pace, more in JOBS:
@@ -118,9 +125,11 @@ def watch(client: Client, console: Console, interactive: bool) -> None:
     """Frames until all jobs have ended."""
     end = time.monotonic() + LONGEST
     if interactive:
+        link = page_link(client)  # stays on the screen; the one above may have scrolled away, or been used
         with Live(console=console, auto_refresh=False, transient=True) as live:
             while unfinished(client) and time.monotonic() < end:
-                live.update(frame(gather(client), datetime.now(UTC), console.width, console.height), refresh=True)
+                picture = frame(gather(client), datetime.now(UTC), console.width, console.height - 1)
+                live.update(Group(picture, Text(f"page: {link}", style="dim")), refresh=True)
                 time.sleep(EVERY)
         return
     while unfinished(client) and time.monotonic() < end:

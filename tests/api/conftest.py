@@ -117,6 +117,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         lambda job: Explanation("It needs 1 core on one node.", 1, Estimate(1.0, 2.0, 3.0), "place"),
         BuiltInPolicies(),
         scheduler_seen=lambda: seen["scheduler"],
+        waiting=lambda count: [],
         snapshot_limit=100_000,
         clock=lambda: NOW,
     )

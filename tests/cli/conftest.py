@@ -213,6 +213,10 @@ class Service:
     def _post_tokens(self, request: Request) -> tuple[int, Any]:
         return 201, {"id": 4, "token": "sl_secret", "user": request.body.get("user") or "me", "label": "x"}
 
+    def _post_logins(self, request: Request) -> tuple[int, Any]:
+        until = "2026-03-01T22:00:00Z"
+        return 201, {"code": "once-only", "user": request.body.get("user") or "me", "expires_at": until}
+
     def _delete_tokens(self, request: Request) -> tuple[int, Any]:
         return 204, b""
 

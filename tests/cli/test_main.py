@@ -13,7 +13,8 @@ from schedulearn.cli.main import VERBS
 ALL_VERBS = [verb for verbs in VERBS.values() for verb in verbs]
 SUBCOMMANDS = [
     ("nodes", "drain"), ("nodes", "undrain"), ("policy", "set"), ("users", "add"), ("users", "update"),
-    ("users", "remove"), ("tokens", "create"), ("tokens", "revoke"),
+    ("users", "remove"), ("tokens", "create"), ("tokens", "link"),
+    ("tokens", "revoke"),
 ]  # fmt: skip
 
 

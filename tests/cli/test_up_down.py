@@ -33,7 +33,7 @@ def served(monkeypatch):
     import schedulearn.api.server as server
 
     given = []
-    monkeypatch.setattr(server, "serve", lambda options, announce: given.append(options))
+    monkeypatch.setattr(server, "serve", lambda options, announce, page: given.append(options))
     before = signal.getsignal(signal.SIGTERM)
     yield given
     signal.signal(signal.SIGTERM, before)
@@ -53,13 +53,14 @@ def test_options_reach_the_service(cli, served, tmp_path):
 def test_how_jobs_are_run_reaches_the_service_too(cli, served, tmp_path):
     args = ["--executor", "both", "--image", "python:3.12", "--shared-checkpoints", "/srv/checkpoints"]
     args += ["--allow-mounts", "/data", "--allow-mounts", "/scratch:rw", "--lost-after", "90s"]
-    args += ["--url", "http://lab:7311/"]
+    args += ["--url", "http://lab:7311/", "--no-page"]
     assert cli("up", "--data", tmp_path, *args).code == 0
     [options] = served
     assert (options.executor, options.image, options.lost_after) == ("both", "python:3.12", 90.0)
     assert options.shared_checkpoints == Path("/srv/checkpoints")
     assert options.allow_mounts == ("/data", "/scratch:rw")
     assert options.url == "http://lab:7311"
+    assert not options.page
     cli("up", *arguments(options))
     assert served == [options, options]
 
@@ -81,7 +82,8 @@ def test_defaults(cli, served, tmp_path, monkeypatch):
      (["--log-level", "loud"], "--log-level"), (["--executor", "podman"], "--executor"),
      (["--lost-after", "soon"], "--lost-after"), (["--shared-checkpoints", "here"], "--shared-checkpoints"),
      (["--allow-mounts", "data"], "--allow-mounts"), (["--allow-mounts", "/a/../b"], "--allow-mounts"),
-     (["--url", "lab:7311"], "--url"), (["--url", "http://lab:x"], "--url"), (["--url", "http://"], "--url")],
+     (["--url", "lab:7311"], "--url"), (["--url", "http://lab:x"], "--url"), (["--url", "http://"], "--url"),
+     (["--only", "dashboard"], "--url"), (["--only", "dashboard", "--url", "http://lab", "--detach"], "--detach")],
 )  # fmt: skip
 def test_wrong_options_are_named(cli, served, args, field):
     result = cli("up", *args)

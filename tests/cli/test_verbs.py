@@ -355,5 +355,8 @@ def test_tokens(cli, service):
     assert "token: sl_secret" in out
     assert f"SCHEDULEARN_URL={service.url}" in out
     assert cli("tokens", "create", "--json").json["token"] == "sl_secret"
+    assert cli("tokens", "link").out.startswith(f"{service.url}/login?once=once-only")
+    made = cli("tokens", "link", "--user", "ann", "--page", "http://lab:8080/", "--json").json
+    assert (made["link"], made["user"]) == ("http://lab:8080/login?once=once-only", "ann")
     assert cli("tokens", "revoke", 4).code == 0
     assert service.asked("DELETE", "/tokens/4")

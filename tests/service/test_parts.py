@@ -218,6 +218,20 @@ def test_why_a_job_waits_where_it_stands_and_when_it_starts(bench: Bench, explai
     assert explainer.explain(third).position == 2
 
 
+def test_the_head_of_the_queue_comes_first_then_who_waits_for_something_else(
+    bench: Bench, explainer: Explainer
+) -> None:
+    bench.running(cpus=2)
+    second, first = bench.submit(cpus=2), bench.submit(cpus=2, priority=90)
+    after = bench.submit(cpus=2, depends_on=(second,))
+    bench.cycle()
+    waiting = explainer.waiting(10)
+    assert [job for job, _ in waiting] == [first, second, after]
+    assert [why.position for _, why in waiting] == [1, 2, None]
+    assert waiting[2][1].stage == "dependencies"
+    assert explainer.waiting(1) == waiting[:1]
+
+
 def test_it_sees_what_has_happened_since(bench: Bench, explainer: Explainer) -> None:
     job = bench.running()
     assert explainer.explain(job).text.startswith("It has run for")

@@ -67,6 +67,7 @@ class Api:
             lambda job: Explanation("", 0, None, ""),
             BuiltInPolicies(),
             scheduler_seen=lambda: None,
+            waiting=lambda count: [],
         )
         config = uvicorn.Config(
             create_app(self._gateway), port=self.port, log_level="error", timeout_graceful_shutdown=1, lifespan="off"

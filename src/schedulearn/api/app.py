@@ -13,8 +13,10 @@ from schedulearn.api.routes import (
     group,
     health,
     jobs,
+    logins,
     logs,
     nodes,
+    overview,
     policy,
     prometheus,
     reports,
@@ -25,8 +27,9 @@ from schedulearn.api.routes import (
 from schedulearn.service.gateway import Gateway
 
 PREFIX = "/api/v1"
+_FOR_ANYBODY = (health, logins)  # what answers without a token; to make a code takes one all the same
 _FOR_JOBS = (reports, group)  # what a job's own token is good for
-_FOR_PEOPLE = (jobs, usage, logs, events, nodes, policy, users, snapshots)
+_FOR_PEOPLE = (jobs, usage, logs, events, overview, nodes, policy, users, snapshots)
 
 
 def create_app(gateway: Gateway) -> FastAPI:
@@ -42,7 +45,8 @@ def create_app(gateway: Gateway) -> FastAPI:
     )
     app.state.gateway = gateway
     people = [Depends(person_of)]
-    app.include_router(health.router, prefix=PREFIX)  # the one that answers without a token
+    for topic in _FOR_ANYBODY:
+        app.include_router(topic.router, prefix=PREFIX)
     for topic in _FOR_JOBS:
         app.include_router(topic.router, prefix=PREFIX)
     for topic in _FOR_PEOPLE:

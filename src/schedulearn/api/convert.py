@@ -1,6 +1,7 @@
 """From the domain's types to what the API answers."""
 
 from math import isfinite
+from typing import Any
 
 from schedulearn.api.schemas import (
     AttemptOut,
@@ -9,9 +10,11 @@ from schedulearn.api.schemas import (
     EventOut,
     ExitOut,
     ExplanationOut,
+    HolderOut,
     JobOut,
     NodeOut,
     PlacementOut,
+    PolicyInForce,
     PolicyOut,
     ProgressOut,
     SeriesOut,
@@ -23,7 +26,7 @@ from schedulearn.api.schemas import (
 )
 from schedulearn.api.spec import iso, spec_out
 from schedulearn.domain.ids import WorkerId
-from schedulearn.domain.job import Attempt, Job, Worker
+from schedulearn.domain.job import Attempt, Job, Lease, Worker
 from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.resources import Resources
 from schedulearn.domain.states import JobState
@@ -41,6 +44,7 @@ from schedulearn.service.views import (
     StoredEvent,
     UserRow,
     Weight,
+    WorkerUsage,
 )
 
 _NO_ADVICE = Advice()
@@ -229,20 +233,42 @@ def _sharing_out(sharing: Sharing) -> SharingOut:
     return SharingOut(stage=sharing.stage, limits=limits, problem=sharing.problem)
 
 
+def holder_out(lease: Lease, used: WorkerUsage | None) -> HolderOut:
+    latest = used.latest if used else None
+    return HolderOut(
+        worker=str(lease.worker),
+        job=lease.worker.job,
+        node=lease.node,
+        devices=list(lease.devices),
+        leased={name: round(amount, 6) for name, amount in lease.amounts.items()},
+        cpus=None if used is None or used.cpus is None else round(used.cpus, 4),
+        memory=latest.memory if latest else None,
+        cpus_limit=latest.limits.cpus if latest else None,
+        memory_limit=latest.limits.memory if latest else None,
+    )
+
+
 def _amounts(amounts: Resources, capacity: Resources) -> dict[str, float]:
     """Every resource of the node by name, also those of which there is nothing."""
     return {name: max(0.0, round(amounts[name], 6)) for name in capacity}
 
 
+def _fault(view: PolicyView) -> dict[str, Any] | None:
+    return {**view.fault, "at": _iso(view.fault.get("at"))} if view.fault else None
+
+
+def policy_in_force(view: PolicyView) -> PolicyInForce:
+    return PolicyInForce(preset=view.choice.preset, stages=dict(view.choice.stages), fault=_fault(view))
+
+
 def policy_out(view: PolicyView) -> PolicyOut:
-    fault = {**view.fault, "at": _iso(view.fault.get("at"))} if view.fault else None
     choice = view.choice
     return PolicyOut(
         preset=choice.preset,
         stages=dict(choice.stages),
         params=dict(choice.params),
         available=view.available,
-        fault=fault,
+        fault=_fault(view),
         sharing_problems={str(node): problem for node, problem in view.sharing_problems.items()},
     )
 

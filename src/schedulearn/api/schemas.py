@@ -207,6 +207,50 @@ class PolicyOut(BaseModel):
     sharing_problems: dict[str, str]  # by node: why its cores are shared fairly although the policy says otherwise
 
 
+class HolderOut(BaseModel):
+    """What a worker holds, and how much of it it uses; null where that is not known."""
+
+    worker: str
+    job: int
+    node: str
+    devices: list[str]
+    leased: dict[str, float]
+    cpus: float | None  # cores in use
+    memory: int | None
+    cpus_limit: float | None
+    memory_limit: int | None
+
+
+class WaitingOut(BaseModel):
+    job: JobOut
+    why: ExplanationOut
+
+
+class PolicyInForce(BaseModel):
+    preset: str
+    stages: dict[str, str]
+    fault: dict[str, Any] | None
+
+
+class OverviewOut(BaseModel):
+    at: str
+    scheduler: Literal["running", "absent"]
+    policy: PolicyInForce
+    counts: dict[JobState, int]  # exact, however long the lists
+    last_event: int
+    nodes: list[NodeOut]
+    holders: list[HolderOut]
+    running: list[JobOut]  # starting, paused and stopping ones too; 200 at most
+    waiting: list[WaitingOut]  # the head of the queue first; 20 at most
+    finished: list[JobOut]  # the newest first; 10 at most
+
+
+class LoginOut(BaseModel):
+    code: str  # shown this once
+    user: str
+    expires_at: str
+
+
 class UserOut(BaseModel):
     name: str
     role: str

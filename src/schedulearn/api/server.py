@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedulearn.api.app import create_app
 from schedulearn.domain.errors import SchedulearnError
@@ -28,10 +29,11 @@ class Started:
     url: str | None  # None: this process has no API
     token: str | None  # the administrator's, at the very first start only
     storage: Storage
+    page: str | None = None  # the address of the page, with a code that logs an administrator in, once
 
 
-def serve(options: Options, announce: Callable[[Started], None]) -> None:
-    """Run the service. Running jobs go on when it stops."""
+def serve(options: Options, announce: Callable[[Started], None], page: Callable[[str], ASGIApp] | None = None) -> None:
+    """Run the service, with the page for its address if there is one. Running jobs go on when it stops."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("schedulearn").setLevel(options.log_level.upper())
     refuse_if_taken(options)  # before anything else, or the port would be blamed
@@ -42,11 +44,33 @@ def serve(options: Options, announce: Callable[[Started], None]) -> None:
             runtime.publish(url)
         if "scheduler" in options.roles:
             runtime.start_scheduler(on_end=lambda: os.kill(os.getpid(), signal.SIGTERM))
-        announce(Started(url, runtime.first_token, runtime.storage()))
-        if listening:
-            _serve_api(runtime, listening, options.log_level)
+        if listening and url:
+            gateway = runtime.gateway()
+            link = f"{url}/login?once={gateway.logins.issue_for(gateway.people.an_admin()).code}" if page else None
+            announce(Started(url, runtime.first_token, runtime.storage(), link))
+            app = create_app(gateway)
+            _run(beside(app, page(url)) if page else app, listening, options.log_level, gateway.close)
         else:
+            announce(Started(None, runtime.first_token, runtime.storage()))
             _wait_for_signal()
+
+
+def serve_page(page: ASGIApp, options: Options, announce: Callable[[str], None]) -> None:
+    """The page alone, for a service that runs elsewhere."""
+    listening = _listen(options)
+    announce(_url(options.host, listening))
+    _run(page, listening, options.log_level, lambda: None)
+
+
+def beside(api: ASGIApp, page: ASGIApp) -> ASGIApp:
+    """Both under one address: what is not the API's is the page's."""
+
+    async def both(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        chosen = api if path.startswith("/api/") or path == "/metrics" else page
+        await chosen(scope, receive, send)
+
+    return both
 
 
 def _listen(options: Options) -> socket.socket:
@@ -72,17 +96,14 @@ def _url(host: str, listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
 
-def _serve_api(runtime: Runtime, listening: socket.socket, log_level: str) -> None:
-    gateway = runtime.gateway()
+def _run(app: ASGIApp, listening: socket.socket, log_level: str, on_exit: Callable[[], None]) -> None:
     config = uvicorn.Config(
-        create_app(gateway),
+        app,
         log_level="warning" if log_level == "info" else log_level,
         access_log=log_level == "debug",
         timeout_graceful_shutdown=_GRACE_FOR_STREAMS,
-        lifespan="off",
     )
-    server = _Server(config, gateway.close)
-    server.run(sockets=[listening])
+    _Server(config, on_exit).run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):

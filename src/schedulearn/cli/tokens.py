@@ -17,12 +17,13 @@ COLUMNS = (Column("ID", right=True), Column("USER", flex=True), Column("LABEL", 
 
 @app.callback(invoke_without_command=True)
 def tokens(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """List, create and revoke tokens. You see your own; an administrator sees all.
+    """List, create and revoke tokens, and log in to the web page. You see your own; an administrator sees all.
 
     \b
     Examples:
       schedulearn tokens
       schedulearn tokens create --label laptop
+      schedulearn tokens link
       schedulearn tokens revoke 3
     """
     if ctx.invoked_subcommand is None:
@@ -74,6 +75,32 @@ def create(
             "take it back": f"schedulearn tokens revoke {made['id']}",
         }
     )
+
+
+@app.command()
+def link(
+    user: Annotated[
+        str | None, typer.Option(metavar="NAME", help="For whom; you, if left out. Others need an administrator.")
+    ] = None,
+    page: Annotated[
+        str, typer.Option(metavar="URL", help="The page's address, where it is not that of the service.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Print a link to the web page that logs you in, once.
+
+    \b
+    Example:
+      schedulearn tokens link
+    """
+    with connect() as client:
+        made = client.login_code(user)
+        address = f"{(page or client.url).rstrip('/')}/login?once={made['code']}"
+    if as_json:
+        say_json({"link": address, "user": made["user"], "expires_at": made["expires_at"]})
+        return
+    say(address, "green")
+    note(f"It logs {made['user']} in, once, within twelve hours.")
 
 
 @app.command()

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from schedulearn.service.config import Options
 
 app = verb_app()
+PARTS = ("api", "scheduler", "dashboard")
 EXECUTORS = ("process", "docker", "both")
 LEVELS = ("debug", "info", "warning", "error")
 _TIMES = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -38,7 +40,10 @@ def up(
     port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="N", help="Listen on this port; 0 takes any free one.")
     ] = 7311,
-    only: Annotated[str | None, typer.Option(metavar="api|scheduler", help="Start this part alone.")] = None,
+    only: Annotated[
+        str | None, typer.Option(metavar="|".join(PARTS), help="Start this part alone; the API has the page with it.")
+    ] = None,
+    page: Annotated[bool, typer.Option("--page/--no-page", help="Serve the web page, too.")] = True,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Start it in the background and return.")] = False,
     database: Annotated[
         str | None, typer.Option(metavar="URL", help="A PostgreSQL database; SQLite in the data folder if left out.")
@@ -70,7 +75,11 @@ def up(
         typer.Option(metavar="TIME", help="A job that lost a worker may grow again after so long; doubled each time."),
     ] = "30s",
     url: Annotated[
-        str, typer.Option(metavar="URL", help="The API's address for jobs, where that of --host is not for them.")
+        str,
+        typer.Option(
+            metavar="URL",
+            help="The API's address for jobs, where that of --host is not for them; for the page alone, where it is.",
+        ),
     ] = "",
 ) -> int:
     """Start the service: API and scheduler in one process, everything in one folder.
@@ -82,10 +91,11 @@ def up(
       schedulearn up
       schedulearn up --detach --data /srv/schedulearn --port 7311
       schedulearn up --only scheduler --data /srv/schedulearn
+      schedulearn up --only dashboard --url http://lab:7311 --port 8080
       schedulearn up --executor docker --image python:3.12 --allow-mounts /data
     """
-    if only not in (None, "api", "scheduler"):
-        raise Failure(f"there is no part {only!r}", field="--only", allowed="api or scheduler")
+    if only not in (None, *PARTS):
+        raise Failure(f"there is no part {only!r}", field="--only", allowed=", ".join(PARTS))
     if log_level not in LEVELS:
         raise Failure(f"there is no log level {log_level!r}", field="--log-level", allowed=", ".join(LEVELS))
     if executor not in EXECUTORS:
@@ -109,7 +119,10 @@ def up(
         lost_after=parse_time(lost_after, "--lost-after"),
         regrow_after=parse_time(regrow_after, "--regrow-after"),
         url=_checked_url(url),
+        page=page,
     )
+    if only == "dashboard":
+        return page_alone(options, detach)
     if detach:
         from schedulearn.cli.common.detach import start_detached
 
@@ -119,13 +132,36 @@ def up(
     try:
         with server_errors():
             from schedulearn.api.server import serve
+            from schedulearn.dashboard import page as page_of
 
-            serve(options, lambda started: announce(options, started))
+            serve(options, lambda started: announce(options, started), page_of if options.page else None)
     except KeyboardInterrupt:
         say("The service has stopped. Running jobs go on.")
     finally:
         forget_service(options.data)
     return Code.DONE
+
+
+def page_alone(options: "Options", detach: bool) -> int:
+    """The page in a process of its own. It needs no data folder: it asks the service for everything."""
+    if detach:
+        raise Failure("the page alone runs in the foreground", field="--detach", allowed="left out: use & or systemd")
+    if not options.url:
+        raise Failure("the page alone must know its service", field="--url", allowed="such as http://lab:7311")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an end like any other
+    with server_errors(), suppress(KeyboardInterrupt):
+        from schedulearn.api.server import serve_page
+        from schedulearn.dashboard import page as page_of
+
+        serve_page(page_of(options.url), options, lambda url: _announce_page(options, url))
+    return Code.DONE
+
+
+def _announce_page(options: "Options", url: str) -> None:
+    say(f"The page of {options.url} is up, pid {os.getpid()}.", "bold green")
+    say(f"page: {url}")
+    next_steps({"a link that logs you in": f"schedulearn tokens link --page {url}"})
+    sys.stdout.flush()
 
 
 def announce(options: "Options", started: "Started") -> None:
@@ -135,6 +171,9 @@ def announce(options: "Options", started: "Started") -> None:
     say(f"Schedulearn {__version__} is up: {' and '.join(sorted(options.roles))}, pid {os.getpid()}.", "bold green")
     if started.url:
         say(f"address: {started.url}")
+    if started.page:
+        say(f"page: {started.page}")
+        say("  (logs an administrator in, once; another link: schedulearn tokens link)", "dim")
     if started.token:
         say(f"token: {started.token}")
         say("  (the administrator's, shown this once; the command line on this machine already has it)", "dim")
@@ -163,6 +202,7 @@ def arguments(options: "Options") -> list[str]:
     for path in options.allow_mounts:
         words += ["--allow-mounts", path]
     words += ["--url", options.url] if options.url else []
+    words += [] if options.page else ["--no-page"]
     if options.database:
         words += ["--database", options.database]
     if len(options.roles) == 1:

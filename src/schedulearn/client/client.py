@@ -53,6 +53,10 @@ class Client:
     def whoami(self) -> types.User:
         return cast(types.User, self._get("/whoami"))
 
+    def overview(self) -> types.Overview:
+        """Nodes and who holds what, running jobs, the head of the queue with reasons, what has just ended."""
+        return cast(types.Overview, self._get("/overview"))
+
     def job_schema(self) -> dict[str, Any]:
         """The JSON Schema of a job spec."""
         return cast(dict[str, Any], self._get("/schema/job"))
@@ -75,6 +79,10 @@ class Client:
                 self.upload(snapshot)
                 body |= {"workdir": str(folder), "snapshot": snapshot.sha256}
         return cast(types.Job, self._http.request("POST", "/jobs", body=body).json())
+
+    def resubmit(self, spec: Mapping[str, Any]) -> types.Job:
+        """A spec as the service gave it, changed or not: its snapshot is there already, and no folder is packed."""
+        return cast(types.Job, self._http.request("POST", "/jobs", body=dict(spec)).json())
 
     def check(self, spec: Mapping[str, Any], workdir: Path | None = None) -> types.Checked:
         """What `submit` would queue, checked and with all defaults filled in. Nothing is packed or queued."""
@@ -104,9 +112,10 @@ class Client:
         order: str | None = None,
         limit: int | None = None,
         offset: int | None = None,
+        search: str | None = None,
     ) -> types.JobPage:
-        """One page of jobs. States may also be the groups `active` and `finished`."""
-        query = {"state": sorted(state), "user": user, "name": name, "sort": sort, "order": order}
+        """One page of jobs. States may also be the groups `active` and `finished`; `search` looks into names."""
+        query = {"state": sorted(state), "user": user, "name": name, "search": search, "sort": sort, "order": order}
         return cast(types.JobPage, self._get("/jobs", {**query, "limit": limit, "offset": offset}))
 
     def job(self, job: int) -> types.Job:
@@ -184,6 +193,15 @@ class Client:
                 yield from stream.chunks()
                 follower.offset = int(stream.headers.get("X-Next-Offset") or 0)
         yield from follower.follow(attempt is not None, patience)
+
+    def log_part(
+        self, job: int, attempt: int, worker: int = 0, offset: int | None = None, tail: int | None = None
+    ) -> tuple[bytes, int]:
+        """What there is of an output from an offset on, or its last lines; and the offset to go on from."""
+        query = {"attempt": attempt, "worker": worker, "offset": offset, "tail": tail}
+        with self._job_stream(job, "/logs", query) as stream:
+            data = b"".join(stream.chunks())
+            return data, int(stream.headers.get("X-Next-Offset") or (offset or 0) + len(data))
 
     def metrics(self, job: int, name: str | None = None, max_points: int | None = None) -> list[types.Series]:
         """The curves of a job, thinned to `max_points` each."""
@@ -336,6 +354,15 @@ class Client:
         """A new token; its text is shown this one time only."""
         body = {"label": label} | ({"user": user} if user else {})
         return cast(types.NewToken, self._http.request("POST", "/tokens", body=body).json())
+
+    def login_code(self, user: str | None = None) -> types.Login:
+        """A code that is good for one log-in to the page, as the caller; an administrator may ask for another user."""
+        body = {"user": user} if user else {}
+        return cast(types.Login, self._http.request("POST", "/logins", body=body).json())
+
+    def log_in(self, code: str) -> types.NewToken:
+        """The token that a code is good for, once. Needs no token itself."""
+        return cast(types.NewToken, self._http.request("POST", "/logins/redeem", body={"code": code}).json())
 
     def revoke_token(self, token: int) -> None:
         self._http.request("DELETE", f"/tokens/{token}")

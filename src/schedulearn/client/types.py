@@ -218,6 +218,44 @@ class NewNode(Node):
     notes: list[str]  # what its administrator should know
 
 
+class Holder(TypedDict):
+    """What a worker holds, and how much of it it uses; None where that is not known."""
+
+    worker: str
+    job: int
+    node: str
+    devices: list[str]
+    leased: dict[str, float]
+    cpus: float | None  # cores in use
+    memory: int | None
+    cpus_limit: float | None
+    memory_limit: int | None
+
+
+class Waiting(TypedDict):
+    job: Job
+    why: Explanation
+
+
+class PolicyInForce(TypedDict):
+    preset: str
+    stages: dict[str, str]
+    fault: dict[str, Any] | None
+
+
+class Overview(TypedDict):
+    at: str
+    scheduler: Literal["running", "absent"]
+    policy: PolicyInForce
+    counts: dict[str, int]  # of jobs, by state; exact, however long the lists
+    last_event: int
+    nodes: list[Node]
+    holders: list[Holder]
+    running: list[Job]  # starting, paused and stopping ones too
+    waiting: list[Waiting]  # the head of the queue first
+    finished: list[Job]  # the newest first
+
+
 class Policy(TypedDict):
     preset: str
     stages: dict[str, str]
@@ -247,3 +285,9 @@ class NewToken(TypedDict):
     token: str  # shown this one time only
     user: str
     label: str
+
+
+class Login(TypedDict):
+    code: str  # shown this one time only
+    user: str
+    expires_at: str

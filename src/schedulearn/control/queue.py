@@ -78,6 +78,10 @@ class Queue:
         mine = self._entries[job.id]
         return 1 + sum(1 for entry in self._entries.values() if entry < mine)
 
+    def first(self, count: int) -> list[Job]:
+        """The first of all pools, in their order."""
+        return [job for _, _, job in heapq.nsmallest(count, self._entries.values())]
+
     def shapes(self, pool: str) -> list[Shape]:
         return list(self._heaps[pool])
 

@@ -25,6 +25,7 @@ class Options:
     allow_mounts: tuple[str, ...] = ()  # below which paths jobs may mount; with :rw at the end also to write
     lost_after: float = 300.0  # seconds after which the workers of a server that does not answer are given up
     regrow_after: float = 30.0  # seconds after which a job that lost a worker, and went on, may grow again
+    page: bool = True  # whether the API has the web page beside it
     url: str = ""  # the address that jobs are given; "": that of host and port
 
     @property

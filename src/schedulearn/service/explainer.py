@@ -1,6 +1,7 @@
 """`explain` for the API: the same decision, made anew on what the store says. Works in any process."""
 
 import threading
+from itertools import islice
 
 from schedulearn.control.explain import Explanation, explain
 from schedulearn.control.restore import restore
@@ -36,7 +37,20 @@ class Explainer:
             if job.state is JobState.QUEUED:
                 # By now it may have started, or be over.
                 job = state.jobs.get(job_id) or self._stored(job_id)
-            return explain(state, self._policy, job, now, lambda other: self._facts.estimate(other, now))
+            return self._explain(state, job, now)
+
+    def waiting(self, count: int) -> list[tuple[JobId, Explanation]]:
+        """The head of the queue, then those who wait for something else than a place; each with its reason."""
+        now = self._clock.now()
+        with self._lock:
+            state = self._refresh(now)
+            first = state.queue.first(count)
+            queued = (job for job in state.jobs.values() if job.state is JobState.QUEUED and job.id not in state.queue)
+            shown = [*first, *islice(queued, count - len(first))]
+            return [(job.id, self._explain(state, job, now)) for job in shown]
+
+    def _explain(self, state: State, job: Job, now: float) -> Explanation:
+        return explain(state, self._policy, job, now, lambda other: self._facts.estimate(other, now))
 
     def _stored(self, job_id: JobId) -> Job:
         row = self._store.job(job_id)

@@ -24,7 +24,9 @@ from schedulearn.service.advice import Adviser
 from schedulearn.service.auth import Authenticator, Caller
 from schedulearn.service.besides import Besides
 from schedulearn.service.limits import check_cpus_limit
+from schedulearn.service.logins import Logins
 from schedulearn.service.moving import check_move
+from schedulearn.service.overview import Lookout, Overview, Waiting
 from schedulearn.service.people import People
 from schedulearn.service.possible import check_container, check_possible
 from schedulearn.service.rendezvous import Rendezvous
@@ -62,11 +64,13 @@ class Gateway:
         policies: Policies,
         *,
         scheduler_seen: Callable[[], float | None],
+        waiting: Waiting,
         roles: Sequence[str] = ("api", "scheduler"),
         snapshot_limit: int = DEFAULT_LIMIT,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`scheduler_seen` is the time of the scheduler's last sign of life, or None if nobody plays that role."""
+        """`scheduler_seen` is the time of the scheduler's last sign of life, or None if nobody plays that role;
+        `waiting` tells the head of the queue."""
         self._store, self._data, self._wake, self._clock = store, data, wake, clock
         self._explain, self._policies = explain, policies
         self._scheduler_seen, self._roles = scheduler_seen, tuple(roles)
@@ -77,6 +81,8 @@ class Gateway:
         self.people = People(store, self.auth, clock)
         self.beside = Besides(store, data, self._own)
         self.servers = Servers(store, wake, clock, lambda: self.health().scheduler_runs)
+        self.logins = Logins(self.people, clock)
+        self._lookout = Lookout(store, self.servers.views, waiting)
         self.rendezvous = Rendezvous(self._closing.is_set)
 
     def now(self) -> float:
@@ -184,8 +190,9 @@ class Gateway:
         descending: bool,
         limit: int,
         offset: int,
+        search: str | None = None,
     ) -> tuple[list[JobRow], int]:
-        return self._store.list_jobs(states, user, name, sort, descending, limit, offset)
+        return self._store.list_jobs(states, user, name, sort, descending, limit, offset, search)
 
     def attempts(self, job: JobId) -> list[Attempt]:
         self.job(job)
@@ -297,6 +304,9 @@ class Gateway:
     def health(self) -> Health:
         now, seen = self.now(), self._scheduler_seen()
         return Health(__version__, self._roles, None if seen is None else max(0.0, now - seen), now)
+
+    def overview(self) -> Overview:
+        return self._lookout.look()
 
     def counts(self) -> Counts:
         return Counts(

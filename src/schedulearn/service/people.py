@@ -28,7 +28,7 @@ class People:
         self._store, self._auth, self._clock = store, auth, clock
 
     def whoami(self, caller: Caller) -> UserRow:
-        return self._user(caller.name)
+        return self.find(caller.name)
 
     def users(self, caller: Caller) -> list[UserRow]:
         caller.must_be_admin()
@@ -42,7 +42,7 @@ class People:
 
     def update_user(self, caller: Caller, name: str, **changes: Unpack[UserChanges]) -> UserRow:
         caller.must_be_admin()
-        user = self._user(name)
+        user = self.find(name)
         if changes.get("role", ADMIN) != ADMIN:
             self._keep_an_admin(user)
         changed = self._store.update_user(name, **changes)
@@ -52,7 +52,7 @@ class People:
     def remove_user(self, caller: Caller, name: str) -> None:
         """The user and all their tokens. Their finished jobs stay."""
         caller.must_be_admin()
-        self._keep_an_admin(self._user(name))
+        self._keep_an_admin(self.find(name))
         _, unfinished = self._store.list_jobs(states=_UNFINISHED, user=name, limit=1)
         if unfinished:
             raise Conflict(f"{name} has unfinished jobs ({unfinished}): cancel them first")
@@ -68,10 +68,24 @@ class People:
         owner = caller.name if user is None else user
         if owner != caller.name and not caller.is_admin:
             raise NotAllowed("only an administrator may make a token for somebody else")
-        self._user(owner)
+        return self.make_token(owner, label)
+
+    def make_token(self, owner: str, label: str) -> NewToken:
+        self.find(owner)
         token = new_token()
         serial = self._store.add_token(owner, label, hash_token(token), self._clock())
         return NewToken(serial, token, owner, label)
+
+    def drop_oldest(self, owner: str, label: str, keep: int) -> None:
+        """Of the tokens with this label, keep the newest."""
+        made = sorted(token.id for token in self._store.tokens(owner) if token.label == label)
+        for serial in made[: max(0, len(made) - keep)]:
+            self._store.revoke_token(serial)
+        self._auth.forget()
+
+    def an_admin(self) -> str:
+        """The name of an administrator: there always is one."""
+        return next(user.name for user in self._store.users() if user.role == ADMIN)
 
     def revoke_token(self, caller: Caller, serial: int) -> None:
         # Somebody else's token is as good as none: its id tells nothing.
@@ -80,7 +94,7 @@ class People:
         self._store.revoke_token(serial)
         self._auth.forget()
 
-    def _user(self, name: str) -> UserRow:
+    def find(self, name: str) -> UserRow:
         user = self._store.user(name)
         if user is None:
             raise NotFound(f"there is no user {name!r}")

@@ -171,12 +171,14 @@ class Runtime:
     # --- the API
 
     def gateway(self) -> Gateway:
+        explainer = Explainer(self.store, self.clock)
         return Gateway(
             self.store,
             self.folder.root,
             self._wake,
-            Explainer(self.store, self.clock).explain,
+            explainer.explain,
             BuiltInPolicies(),
+            waiting=explainer.waiting,
             scheduler_seen=lambda: self.store.role_seen("scheduler"),
             roles=sorted(self.options.roles),
             clock=self.clock.now,

@@ -71,12 +71,14 @@ class Jobs(Part):
         descending: bool = False,
         limit: int = 100,
         offset: int = 0,
+        search: str | None = None,  # in names, whatever the case
     ) -> tuple[list[JobRow], int]:
         """One page, and how many there are in all. Equals are in the order of submission."""
         wanted = sa.and_(
             jobs.c.state.in_([state.value for state in states]) if states else sa.true(),
             jobs.c.user == user if user is not None else sa.true(),
             jobs.c.name == name if name is not None else sa.true(),
+            jobs.c.name.icontains(search, autoescape=True) if search else sa.true(),
         )
         column = _SORTS[sort]
         order = [column.desc() if descending else column.asc()]

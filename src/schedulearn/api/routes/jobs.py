@@ -80,13 +80,14 @@ def list_jobs(
     ] = None,
     user: NameFilter | None = None,
     name: NameFilter | None = None,
-    sort: Literal["id", "priority", "submitted_at", "name", "state"] = "id",
+    search: Annotated[NameFilter | None, Query(description="in names, whatever the case")] = None,
+    sort: Literal["id", "priority", "submitted_at", "finished_at", "name", "user", "state"] = "id",
     order: Literal["asc", "desc"] = "asc",
     limit: Annotated[int, Query(ge=0, le=10_000)] = 100,
     offset: Annotated[int, Query(ge=0, le=MAX_ID)] = 0,
 ) -> JobPage:
     states = _states(state) if state else None
-    rows, total = gateway.jobs(states, user, name, sort, order == "desc", limit, offset)
+    rows, total = gateway.jobs(states, user, name, sort, order == "desc", limit, offset, search)
     now = gateway.now()
     return JobPage(jobs=[job_out(row, caller, now) for row in rows], total=total)
 

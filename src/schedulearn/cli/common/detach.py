@@ -80,6 +80,6 @@ def _say(pid: int, url: str, data: Path, log: Path, begin: int) -> None:
 
     say(f"The service runs at {url} (pid {pid})." if url else f"The scheduler runs (pid {pid}).", "green")
     for line in _since(log, begin).splitlines():
-        if line.startswith("token:"):
+        if line.startswith(("token:", "page:")):
             say(line)
     next_steps({"its log": f"tail -f {log}", **next_commands(data)})

@@ -1,0 +1,76 @@
+"""Pictures of every page, light and dark, for a desk and for a phone, out of a service with real training jobs.
+
+`python scripts/screenshots.py [FOLDER]` writes them (docs/pictures unless told otherwise). Needs Chromium.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests"))  # where the browser is driven
+
+from schedulearn.client import Client  # noqa: E402
+from support.browser import Browser, Page  # noqa: E402
+from support.service import Service  # noqa: E402
+
+WIDTHS = {"desk": (1280, 800), "phone": (390, 844)}
+MOST = {"desk": 950, "phone": 1700}  # pixels of a picture from the top
+SETTLE = 1.0  # seconds for a page to take its new shape
+WARM_UP = 45.0  # seconds until there is something to see
+# name, script, epochs, seconds an epoch, and what else its user asks for
+JOBS = [
+    ("sgd-small", "digits_sgd.py", 10, 0.3, {}),
+    ("autoencoder", "autoencoder.py", 400, 0.4, {}),
+    ("mlp-wide", "digits_mlp.py", 400, 0.4, {}),
+    ("forest", "digits_forest.py", 400, 0.4, {}),
+    ("mlp-deep", "digits_mlp.py", 400, 0.4, {}),
+    ("urgent", "digits_sgd.py", 300, 0.3, {"priority": 90}),
+    ("ablation", "digits_sgd.py", 300, 0.3, {}),
+    ("broken", "missing.py", 1, 0.1, {"priority": 95}),
+]
+PAGES = {"overview": "/", "jobs": "/jobs", "job": "/jobs/2"}
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as data,
+        Service(Path(data) / "data") as service,
+        Browser() as browser,
+        service.client() as client,
+        browser.page() as page,
+    ):
+        project = shutil.copytree(ROOT / "examples", Path(data) / "digits")
+        submit(client, project)
+        page.open(f"{service.url}/login?once={client.login_code()['code']}")
+        page.wait_for("Servers")
+        time.sleep(WARM_UP)
+        for name, path in PAGES.items():
+            page.open(service.url + path)
+            take(page, folder, name)
+
+
+def submit(client: Client, project: Path) -> None:
+    # As if this virtual environment had been activated.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    for name, script, epochs, pace, more in JOBS:
+        command = ["python", script, "--epochs", str(epochs), "--pace", str(pace)]
+        spec = {"name": name, "command": command, "resources": {"cpus": 0.5}, "steps": epochs, **more}
+        client.submit(spec, project)
+
+
+def take(page: Page, folder: Path, name: str) -> None:
+    for theme in ("light", "dark"):
+        for device, (width, height) in WIDTHS.items():
+            page.resize(width, height, dark=theme == "dark")
+            time.sleep(SETTLE)
+            page.screenshot(folder / f"{name}-{theme}-{device}.png", MOST[device])
+
+
+if __name__ == "__main__":
+    main()

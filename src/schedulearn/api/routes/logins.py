@@ -1,0 +1,36 @@
+"""Logging in to the page: a code that somebody with a token asks for, and that is good for one new token."""
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from schedulearn.api.deps import Gate, Person
+from schedulearn.api.fields import Strict
+from schedulearn.api.routes.users import UserName
+from schedulearn.api.schemas import LoginOut, NewTokenOut
+from schedulearn.api.spec import iso
+
+router = APIRouter(tags=["users"])
+
+
+class LoginIn(Strict):
+    user: UserName | None = Field(None, description="for somebody else: administrators only")
+
+
+class Redeem(Strict):
+    code: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+@router.post("/logins", status_code=201)
+def issue(login: LoginIn, caller: Person, gateway: Gate) -> LoginOut:
+    """A one-time code, good for twelve hours or until the service ends."""
+    made = gateway.logins.issue(caller, login.user)
+    return LoginOut(code=made.code, user=made.user, expires_at=iso(made.expires_at))
+
+
+@router.post("/logins/redeem", status_code=201)
+def redeem(code: Redeem, gateway: Gate) -> NewTokenOut:
+    """A token for a code: once. Answers without a token; 401 if the code is not, or no longer, good."""
+    made = gateway.logins.redeem(code.code)
+    return NewTokenOut(id=made.id, token=made.token, user=made.user, label=made.label)

@@ -1,0 +1,22 @@
+"""The web page. It reads the public API through the client, with the token of whoever looks, and nothing else.
+
+Nothing heavy is imported before somebody opens the page.
+"""
+
+from typing import TYPE_CHECKING
+
+from schedulearn.dashboard.lazy import LazyPage
+
+if TYPE_CHECKING:
+    from schedulearn.dashboard.site import Site
+
+
+def page(url: str) -> LazyPage:
+    """The page as an ASGI application, for the service at this address."""
+
+    def load() -> "Site":
+        from schedulearn.dashboard.site import Site
+
+        return Site(url)
+
+    return LazyPage(load)

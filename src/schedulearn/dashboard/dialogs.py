@@ -1,0 +1,90 @@
+"""Questions in front of a page: are you sure, and which value. A refusal is told where it was asked."""
+
+from collections.abc import Awaitable, Callable
+
+from nicegui import ui
+
+from schedulearn.client import ClientError
+from schedulearn.dashboard.live import Live, heading
+from schedulearn.dashboard.markup import Safe, el
+
+Act = Callable[[], Awaitable[object]]
+
+
+async def tell(act: Act, done: str) -> None:
+    """Do it at once, and say that it is asked for; or why it was refused."""
+    try:
+        await act()
+    except ClientError as problem:
+        ui.notify(str(problem), type="negative", multi_line=True, timeout=8000)
+    else:
+        ui.notify(done, type="positive", timeout=2500)
+
+
+class Dialog:
+    """A question. Make what it shows inside of `with dialog.content:`, then `offer` what can be done."""
+
+    def __init__(self, title: str, wide: bool = False) -> None:
+        with ui.dialog(value=True) as self._dialog:
+            self._dialog.props(f'aria-label="question" {"full-width" if wide else ""}')
+            with ui.element("div").classes("dialog"):
+                heading(title)
+                self.content = ui.element("div").classes("content")
+                self._problem = Live()
+                self._buttons = ui.element("div").classes("buttons")
+        self._dialog.on("hide", self._dialog.delete)
+
+    def offer(self, verb: str, act: Act, done: str, destroys: bool = False) -> Act:
+        """A button that does it, and one that does not. What it does may be called for by a key as well."""
+
+        async def go() -> None:
+            if await self._try(act):
+                self._dialog.close()
+                ui.notify(done, type="positive", timeout=2500)
+
+        with self._buttons:
+            ui.button("Back", on_click=self._dialog.close, color=None).props("flat no-caps")
+            ui.button(verb, on_click=go, color="negative" if destroys else "primary").props("unelevated no-caps")
+        return go
+
+    async def _try(self, act: Act) -> bool:
+        try:
+            await act()
+        except ClientError as problem:
+            self._problem.show(el("p", str(problem), class_="problem", role="alert"))
+            return False
+        self._problem.show(Safe(""))
+        return True
+
+
+def confirm(title: str, words: str, verb: str, act: Act, done: str) -> None:
+    """For what cannot be undone."""
+    asked = Dialog(title)
+    with asked.content:
+        ui.label(words)
+    asked.offer(verb, act, done, destroys=True)
+
+
+def ask(title: str, value: str, hint: str, act: Callable[[str], Awaitable[object]], done: str) -> None:
+    """One value, as the command line takes it; the service says if it is wrong, and the dialog stays open."""
+    asked = Dialog(title)
+    with asked.content:
+        field = ui.input(title, value=value).props(f'autofocus outlined dense hint="{hint}"')
+    field.on("keydown.enter", asked.offer("Change", lambda: act(field.value), done))
+
+
+def choose(
+    title: str, label: str, options: list[str], act: Callable[[str], Awaitable[object]], verb: str, done: str
+) -> None:
+    asked = Dialog(title)
+    with asked.content:
+        field = ui.select(options, label=label, value=options[0]).props("outlined dense")
+    asked.offer(verb, lambda: act(field.value), done)
+
+
+def write(title: str, label: str, text: str, act: Callable[[str], Awaitable[object]], verb: str, done: str) -> None:
+    """Several lines."""
+    asked = Dialog(title, wide=True)
+    with asked.content:
+        field = ui.textarea(label, value=text).props("outlined autogrow autofocus").classes("spec")
+    asked.offer(verb, lambda: act(field.value), done)

@@ -1,0 +1,85 @@
+"""What every page has: the bar at the top, a line for trouble, and the loop that keeps it fresh."""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from fastapi import Request
+from nicegui import ui
+
+from schedulearn.client import ApiError, NoSuchJob, ServiceUnreachable, types
+from schedulearn.dashboard.live import Live
+from schedulearn.dashboard.markup import Safe, el, join
+from schedulearn.dashboard.session import KEY, Session
+
+EVERY = 1.0  # seconds between two looks
+_HEAD = (
+    '<link rel="stylesheet" href="/static/page.css">'
+    '<link rel="icon" href="/static/icon.svg">'
+    '<script src="/static/page.js"></script>'
+)
+
+
+class Place(NamedTuple):
+    """A page in the bar."""
+
+    address: str
+    title: str
+
+
+PLACES = [Place("/", "Overview"), Place("/jobs", "Jobs")]
+
+
+class Frame:
+    """The frame of one page that somebody has open. Make it first; what is made then is the page's content."""
+
+    def __init__(self, request: Request, title: str, here: str) -> None:
+        self.session: Session = request.scope[KEY]
+        ui.page_title(f"{title} · Schedulearn")
+        ui.add_head_html(_HEAD)
+        ui.colors(primary="#2f5fd0", negative="#c5363c", positive="#1d8a55")
+        Live(_bar(self.session.user, here), tag="header").classes("top")
+        self._trouble = Live().props('role="status" aria-live="polite"').classes("trouble")
+
+    def keep(self, look: Callable[[], Awaitable[object]], every: float = EVERY) -> None:
+        """Look now and then, for as long as the page is open; say so while that does not work."""
+        ui.timer(every, lambda: self.attempt(look))
+
+    async def attempt(self, look: Callable[[], Awaitable[object]]) -> bool:
+        """Do something that needs the service; whether it answered. Trouble is told; NoSuchJob is raised."""
+        try:
+            await look()
+        except ServiceUnreachable as problem:
+            self._trouble.show(_away(str(problem)))
+            return False
+        except NoSuchJob:
+            raise
+        except ApiError as problem:
+            if problem.status == 401:
+                ui.navigate.to("/login")
+            self._trouble.show(_refused(str(problem)))
+            return False
+        self._trouble.show(Safe(""))
+        return True
+
+
+def _bar(user: types.User, here: str) -> Safe:
+    links = [
+        el("a", place.title, href=place.address, aria_current="page" if place.address == here else None)
+        for place in PLACES
+    ]
+    return join(
+        el("a", el("img", src="/static/icon.svg", alt=""), el("span", "Schedulearn"), class_="brand", href="/"),
+        el("nav", links, aria_label="Pages"),
+        el("button", el("span", "◐", aria_hidden="true"), id="theme", type="button", aria_label="Light or dark"),
+        el("span", user["name"], class_="who", title=f"logged in as {user['role']}"),
+        el("form", el("button", "Log out", type="submit"), method="post", action="/logout"),
+    )
+
+
+def _away(problem: str) -> Safe:
+    words = "The service does not answer; what you see is how it was last. Trying again …"
+    return el("p", el("b", words), " ", el("span", problem), class_="problem")
+
+
+def _refused(problem: str) -> Safe:
+    return el("p", el("b", problem), class_="problem")

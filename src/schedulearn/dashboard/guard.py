@@ -1,0 +1,133 @@
+"""What stands before every page: who is asking, from where, and what their browser may load."""
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import quote
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from schedulearn.client import ServiceUnreachable
+from schedulearn.dashboard.session import KEY, Session, Sessions
+
+OPEN = ("/login", "/static/", "/_nicegui/", "/favicon.ico")  # for people who are not logged in: nothing of anybody's
+_SCRIPT = re.compile(rb"<script(?=[\s>])")
+_POLICY = (
+    "default-src 'none'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)  # 'unsafe-eval': templates of Vue are compiled in the browser. No script stands in a page without the nonce.
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def cookie_name(headers: Headers) -> str:
+    """With the port: browsers give a host's cookies to every port of it, and there may be several services."""
+    return f"schedulearn-{headers.get('host', '').rpartition(':')[2].rstrip(']') or 'page'}"
+
+
+def token_in(headers: Headers) -> tuple[int, str]:
+    """The id and the token in the cookie; 0 and nothing without one."""
+    try:
+        morsel = SimpleCookie(headers.get("cookie", "")).get(cookie_name(headers))
+    except CookieError:
+        morsel = None
+    number, _, token = (morsel.value if morsel else "").partition(".")
+    return (int(number), token) if number.isascii() and number.isdigit() and token else (0, "")
+
+
+class Guard:
+    """Lets logged-in people through, and what their own browser asks for on their behalf; nobody else."""
+
+    def __init__(self, app: ASGIApp, sessions: Sessions, away: Callable[[str], Response]) -> None:
+        """`away` is what is shown while the service does not answer."""
+        self._app, self._sessions, self._away = app, sessions, away
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        changes = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
+        if changes and not _same_origin(headers):
+            await _refuse(scope, receive, send)
+            return
+        out = _Protected(send) if scope["type"] == "http" else send
+        if not scope["path"].startswith(OPEN):
+            session = await self._session(headers)
+            if not isinstance(session, Session):
+                await self._turn_away(session, scope, receive, out)
+                return
+            scope[KEY] = session
+        await self._app(scope, receive, out)
+
+    async def _session(self, headers: Headers) -> Session | ServiceUnreachable | None:
+        _, token = token_in(headers)
+        try:
+            return await self._sessions.find(token) if token else None
+        except ServiceUnreachable as problem:
+            return problem
+
+    async def _turn_away(
+        self, why: ServiceUnreachable | None, scope: Scope, receive: Receive, send: Callable[[Message], Awaitable[None]]
+    ) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        elif why:
+            await self._away(str(why))(scope, receive, send)
+        else:
+            wanted = scope["path"] + (f"?{scope['query_string'].decode()}" if scope["query_string"] else "")
+            back = "" if wanted == "/" else f"?next={quote(wanted, safe='')}"
+            await RedirectResponse(f"/login{back}", 303)(scope, receive, send)
+
+
+def _same_origin(headers: Headers) -> bool:
+    """Whether a page of ours sent it. Browsers always say where such a request comes from, and pages cannot lie."""
+    origin = headers.get("origin")
+    return origin is not None and origin.partition("://")[2] == headers.get("host")
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008})
+    else:
+        await Response("this did not come from the page itself", 403)(scope, receive, send)
+
+
+class _Protected:
+    """Adds the headers to an answer, and to a page of HTML the policy, whose nonce every script of it gets."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._nonce = secrets.token_urlsafe(16)
+        self._start: Message | None = None  # of a page of HTML, until all of it is there
+        self._body = b""
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=message["headers"])
+            headers.update(_HEADERS)
+            if headers.get("content-type", "").startswith("text/html"):
+                headers["Content-Security-Policy"] = _POLICY.format(nonce=self._nonce)
+                self._start = message
+                return
+        elif self._start:
+            self._body += message.get("body", b"")
+            if message.get("more_body"):
+                return
+            message = {"type": "http.response.body", "body": self._with_nonce()}
+            headers = MutableHeaders(raw=self._start["headers"])
+            headers["Content-Length"] = str(len(message["body"]))
+            await self._send(self._start)
+        await self._send(message)
+
+    def _with_nonce(self) -> bytes:
+        # Whatever people wrote is escaped in it: each `<script` is the page's own.
+        return _SCRIPT.sub(b'<script nonce="%s"' % self._nonce.encode(), self._body)

@@ -1,0 +1,37 @@
+"""Parts of a page that the server draws: markup that is patched into the browser's in place."""
+
+from nicegui.element import Element
+
+from schedulearn.dashboard.markup import Safe, join
+
+
+class Live(Element, component="static/live.js"):
+    """Shows markup. What changes in it is changed there alone: focus, selection and scrolling stay where they are."""
+
+    def __init__(self, markup: Safe | None = None, tag: str = "div") -> None:
+        super().__init__()
+        self._props["tag"] = tag
+        self._markup = markup or Safe("")
+        self._props["markup"] = str(self._markup)
+
+    def show(self, markup: Safe) -> None:
+        """Nothing is sent if it is what is shown already."""
+        if markup != self._markup:
+            self._markup = markup
+            self._props["markup"] = str(markup)
+            self.update()
+
+
+def heading(text: str) -> Live:
+    return Live(join(text), tag="h2")
+
+
+class Output(Element, component="static/output.js"):
+    """Text that grows at its end, and is followed as long as the reader stays there."""
+
+    def add(self, text: str) -> None:
+        if text:
+            self.run_method("add", text)
+
+    def clear_text(self) -> None:
+        self.run_method("clear")

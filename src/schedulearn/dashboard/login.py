@@ -1,0 +1,136 @@
+"""Logging in and out: plain pages, without the machinery of the others."""
+
+import asyncio
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Request
+from starlette.datastructures import Headers
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from schedulearn.client import ApiError, Client, ClientError, ServiceUnreachable, types
+from schedulearn.dashboard.guard import cookie_name, token_in
+from schedulearn.dashboard.markup import Safe, el, join
+from schedulearn.dashboard.session import Sessions
+
+_KEEP = 30 * 86400  # seconds for which a browser keeps the cookie
+_TIMEOUT = 15.0
+_TOO_LONG = 10_000  # bytes of a form
+
+
+def login_routes(sessions: Sessions) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/login")
+    def show(request: Request, once: str = "", next: str = "/") -> Response:
+        """The form; with a one-time code straight in."""
+        if not once:
+            return _form(next)
+        try:
+            return _welcome(request, _redeem(sessions.url, once), "/")
+        except ClientError as problem:
+            return _form("/", str(problem), 401 if isinstance(problem, ApiError) else 503)
+
+    @router.post("/login")
+    async def log_in(request: Request) -> Response:
+        form = parse_qs((await request.body())[:_TOO_LONG].decode("utf-8", "replace"))
+        given, wanted = (form.get(name, [""])[0].strip() for name in ("token", "next"))
+        try:
+            return _welcome(request, await asyncio.to_thread(_own_token, sessions.url, given), wanted)
+        except ApiError as problem:
+            return _form(wanted, "This token is not valid." if problem.status == 401 else str(problem), 401)
+        except ServiceUnreachable as problem:
+            return _form(wanted, str(problem), 503)
+
+    @router.post("/logout")
+    def log_out(request: Request) -> Response:
+        number, token = token_in(request.headers)
+        answer = RedirectResponse("/login", 303)
+        answer.delete_cookie(cookie_name(request.headers))
+        sessions.forget(token)
+        try:
+            with Client(sessions.url, token, _TIMEOUT) as client:
+                client.revoke_token(number)
+        except ClientError:
+            pass  # it is gone already, or ends later: the browser has forgotten it
+        return answer
+
+    return router
+
+
+def _redeem(url: str, code: str) -> types.NewToken:
+    with Client(url, "-", _TIMEOUT) as client:
+        return client.log_in(code)
+
+
+def _own_token(url: str, token: str) -> types.NewToken:
+    """A token for this browser alone, so that logging out can take it back without touching the one that was typed."""
+    with Client(url, token or "-", _TIMEOUT) as client:
+        return client.log_in(client.login_code()["code"])
+
+
+def _welcome(request: Request, made: types.NewToken, wanted: str) -> Response:
+    """Sets the cookie, then goes on from a page of ours: after a redirect from elsewhere it would not be sent yet."""
+    target = wanted if wanted.startswith("/") and not wanted.startswith(("//", "/\\")) else "/"
+    refresh = el("meta", http_equiv="refresh", content=f"0;url={target}")
+    answer = _page("Logged in", el("p", "One moment … ", el("a", "go on", href=target)), refresh)
+    answer.set_cookie(
+        cookie_name(request.headers),
+        f"{made['id']}.{made['token']}",
+        max_age=_KEEP,
+        httponly=True,
+        samesite="strict",
+        secure=_is_secure(request.headers, request.url.scheme),
+    )
+    return answer
+
+
+def _is_secure(headers: Headers, scheme: str) -> bool:
+    return headers.get("x-forwarded-proto", scheme) == "https"
+
+
+def _form(wanted: str, problem: str = "", status: int = 200) -> Response:
+    said = el("p", problem, class_="problem", role="alert") if problem else None
+    form = el(
+        "form",
+        el("label", "Token", for_="token"),
+        el("input", type="password", id="token", name="token", required=True, autofocus=True, autocomplete="off"),
+        el("input", type="hidden", name="next", value=wanted),
+        el("button", "Log in", type="submit", class_="primary"),
+        method="post",
+        action="/login",
+    )
+    hint = el(
+        "p",
+        "Or have a link that logs you in, once: ",
+        el("code", "schedulearn tokens link"),
+        ". Whoever started the service has seen one already.",
+        class_="hint",
+    )
+    return _page("Log in", join(said, form, hint), status=status)
+
+
+def away_page(problem: str) -> Response:
+    """In place of any page, while the service does not answer."""
+    words = el("p", "The service does not answer. This page tries again by itself.", class_="problem", role="alert")
+    again = el("meta", http_equiv="refresh", content="3")
+    return _page("No answer", join(words, el("p", problem, class_="hint")), again, 503)
+
+
+def _page(title: str, body: Safe, head: Safe | None = None, status: int = 200) -> HTMLResponse:
+    card = el("main", el("h1", "Schedulearn", class_="brand"), body, class_="card")
+    content = el(
+        "html",
+        el(
+            "head",
+            el("meta", charset="utf-8"),
+            el("title", f"{title} · Schedulearn"),
+            el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            head,
+            el("link", rel="icon", href="/static/icon.svg"),
+            el("link", rel="stylesheet", href="/static/page.css"),
+            el("script", src="/static/page.js"),
+        ),
+        el("body", card, class_="plain"),
+        lang="en",
+    )
+    return HTMLResponse(f"<!doctype html>{content}", status, headers={"Cache-Control": "no-store"})

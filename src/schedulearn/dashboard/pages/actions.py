@@ -1,0 +1,138 @@
+"""What may be done with a job, as buttons. What a person may not do is not offered; the service checks all the same."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import yaml
+from nicegui import ui
+
+from schedulearn.client import FINISHED, Client, ClientError, types
+from schedulearn.dashboard import dialogs
+from schedulearn.dashboard.frame import Frame
+from schedulearn.dashboard.views.job import spec_text
+
+
+class Actions:
+    """The row of buttons of one job. Which are shown depends on its state."""
+
+    def __init__(self, frame: Frame, job: types.Job, again: Callable[[], Awaitable[object]]) -> None:
+        self._frame, self._job, self._again = frame, job, again
+        self._buttons: list[tuple[ui.button, Callable[[types.Job], bool]]] = []
+        with ui.element("div").classes("actions"):
+            if frame.session.may_change(job):
+                self._add("Pause", self._pause, lambda job: job["state"] in ("queued", "running"))
+                self._add("Resume", self._resume, lambda job: job["state"] == "paused")
+                self._add("Priority", self._priority, _unfinished)
+                self._add("Workers", self._workers, _unfinished)
+                self._add("CPU limit", self._cpus, _unfinished)
+                self._add("Move", self._move, lambda job: job["state"] == "running")
+            self._add("Copy and edit", self._copy, lambda _: True)
+            if frame.session.may_change(job):
+                self._add("Cancel", self._cancel, _unfinished, "destroys")
+                self._add("Delete", self._delete, lambda _: True, "destroys")
+        self.show(job)
+
+    def show(self, job: types.Job) -> None:
+        self._job = job
+        for button, fits in self._buttons:
+            if button.visible != fits(job):
+                button.set_visibility(fits(job))
+
+    def _add(self, words: str, act: Callable[[], Any], fits: Callable[[types.Job], bool], kind: str = "") -> None:
+        button = ui.button(words, on_click=act, color=None).props("outline no-caps dense").classes(f"action {kind}")
+        self._buttons.append((button, fits))
+
+    async def _do(self, call: Callable[[Client], object]) -> None:
+        await self._frame.session.ask(call)
+        await self._again()
+
+    async def _update(self, **changes: Any) -> None:
+        await self._do(lambda client: client.update(self._job["id"], **changes))
+
+    # --- what the buttons do
+
+    async def _pause(self) -> None:
+        await dialogs.tell(lambda: self._do(lambda client: client.pause(self._job["id"])), "It is being paused.")
+
+    async def _resume(self) -> None:
+        await dialogs.tell(lambda: self._do(lambda client: client.resume(self._job["id"])), "It goes on.")
+
+    def _cancel(self) -> None:
+        job = self._job["id"]
+        words = "It is told to save and stop, and is kept as cancelled."
+        act = lambda: self._do(lambda client: client.cancel(job))  # noqa: E731
+        dialogs.confirm(f"Cancel job {job}?", words, "Cancel it", act, "It is being cancelled.")
+
+    def _delete(self) -> None:
+        job = self._job["id"]
+        words = "It is stopped at once if it runs. Its output, files and curves are removed for good."
+
+        async def act() -> None:
+            await self._frame.session.ask(lambda client: client.delete(job))
+            ui.navigate.to("/jobs")
+
+        dialogs.confirm(f"Delete job {job}?", words, "Delete it", act, "It is being deleted.")
+
+    def _priority(self) -> None:
+        act = lambda text: self._update(priority=_number(text))  # noqa: E731
+        now = str(self._job["priority"])
+        dialogs.ask("Priority", now, "0..100, higher first", act, "The priority is set.")
+
+    def _workers(self) -> None:
+        given = self._job["spec"].get("workers") or 1
+        now = f"{given.get('min', 1)}..{given.get('max', 1)}" if isinstance(given, dict) else str(given)
+        act = lambda text: self._update(workers=text)  # noqa: E731
+        dialogs.ask("Workers", now, "a number, or a range such as 2..6", act, "The range is set.")
+
+    def _cpus(self) -> None:
+        limit = self._job["cpus_limit"]
+        act = lambda text: self._update(cpus_limit=_number(text) if text.strip() else None)  # noqa: E731
+        hint = "cores for each worker, such as 1.5; empty takes the limit away"
+        dialogs.ask("CPU limit", "" if limit is None else f"{limit:g}", hint, act, "The limit is set.")
+
+    async def _move(self) -> None:
+        try:
+            nodes = await self._frame.session.ask(Client.nodes)
+        except ClientError as problem:
+            ui.notify(str(problem), type="negative")
+            return
+        here = {spot["node"] for spot in self._job["placement"]}
+        others = [node["name"] for node in nodes if node["state"] == "up" and node["name"] not in here]
+        if not others:
+            ui.notify("There is no other server to move it to.")
+            return
+        job = self._job["id"]
+        act = lambda node: self._do(lambda client: client.migrate(job, node))  # noqa: E731
+        dialogs.choose(f"Move job {job}", "To", others, act, "Move it", "It saves, stops, and goes on there.")
+
+    def _copy(self) -> None:
+        spec = dict(self._job["spec"])
+        if not self._frame.session.may_change(self._job):
+            spec.pop("env", None)  # its values are its owner's
+        title = f"A copy of job {self._job['id']}"
+        dialogs.write(title, "Spec, as YAML", spec_text(spec), self._submit, "Submit", "It is submitted.")
+
+    async def _submit(self, text: str) -> None:
+        try:
+            spec = yaml.safe_load(text)
+        except yaml.YAMLError as problem:
+            raise ClientError(f"this is not YAML: {problem}") from problem
+        if not isinstance(spec, dict):
+            raise ClientError("a spec is a map of fields: command: python train.py")
+        made = await self._frame.session.ask(lambda client: client.resubmit(spec))
+        ui.navigate.to(f"/jobs/{made['id']}")
+
+
+def _unfinished(job: types.Job) -> bool:
+    return job["state"] not in FINISHED
+
+
+def _number(text: str) -> Any:
+    """A number if it is one; else what was written, so that the service says what is wrong with it."""
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            return text

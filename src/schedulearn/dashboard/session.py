@@ -1,0 +1,97 @@
+"""Who is looking, and their calls to the service."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+from schedulearn.client import ApiError, Client, types
+
+T = TypeVar("T")
+KEY = "schedulearn.session"  # where the guard leaves it in a request's scope
+_FRESH = 0.8  # seconds for which one overview is good for all pages of a person
+_TRUST = 10.0  # seconds after which a token is looked at again
+_TIMEOUT = 15.0
+_MOST = 1000  # people who are remembered
+_MOST_IDLE = 4  # kept connections of one person
+
+
+class Session:
+    """Somebody who is logged in."""
+
+    def __init__(self, url: str, token: str, user: types.User) -> None:
+        self.user = user
+        self.checked_at = time.monotonic()
+        self._url, self._token = url, token
+        self._idle: SimpleQueue[Client] = SimpleQueue()
+        self._lock = asyncio.Lock()
+        self._seen: tuple[float, types.Overview] | None = None
+
+    async def ask(self, call: Callable[[Client], T]) -> T:
+        """A call of the client, without holding anybody else up. Raises what the client raises."""
+        return await asyncio.to_thread(self._call, call)
+
+    def _call(self, call: Callable[[Client], T]) -> T:
+        try:
+            client = self._idle.get_nowait()
+        except Empty:
+            client = Client(self._url, self._token, _TIMEOUT)
+        try:
+            return call(client)
+        finally:
+            if self._idle.qsize() < _MOST_IDLE:
+                self._idle.put(client)
+            else:
+                client.close()
+
+    async def overview(self) -> types.Overview:
+        """All pages of a person share it: ten of them ask as often as one."""
+        async with self._lock:
+            if self._seen is None or time.monotonic() - self._seen[0] > _FRESH:
+                self._seen = time.monotonic(), await self.ask(Client.overview)
+            return self._seen[1]
+
+    def may_change(self, job: types.Job) -> bool:
+        """What the service would allow; it checks again itself."""
+        return self.user["role"] == "admin" or self.user["name"] == job["user"]
+
+    def close(self) -> None:
+        with suppress(Empty):
+            while True:
+                self._idle.get_nowait().close()
+
+
+class Sessions:
+    """Everybody who is logged in, by their token."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._known: OrderedDict[str, Session] = OrderedDict()
+
+    async def find(self, token: str) -> Session | None:
+        """None if the service does not know the token (any more). ServiceUnreachable if it cannot be asked."""
+        session = self._known.get(token)
+        if session and time.monotonic() - session.checked_at < _TRUST:
+            return session
+        try:
+            user = await asyncio.to_thread(self._who, token)
+        except ApiError:
+            self.forget(token)
+            return None
+        if session is None:
+            session = self._known[token] = Session(self.url, token, user)
+            if len(self._known) > _MOST:
+                self._known.popitem(last=False)[1].close()
+        session.user, session.checked_at = user, time.monotonic()
+        return session
+
+    def forget(self, token: str) -> None:
+        if session := self._known.pop(token, None):
+            session.close()
+
+    def _who(self, token: str) -> types.User:
+        with Client(self.url, token, _TIMEOUT) as client:
+            return client.whoami()

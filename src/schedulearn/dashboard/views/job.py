@@ -1,0 +1,117 @@
+"""One job: how it stands, its story, its attempts, its spec."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import yaml
+
+from schedulearn.cli.view import story as told
+from schedulearn.cli.view.words import duration, instant, nodes_of, why
+from schedulearn.client import FINISHED, types
+from schedulearn.dashboard.markup import Child, Safe, el, join
+from schedulearn.dashboard.views.overview import metric_of, progress_of
+from schedulearn.dashboard.views.parts import dot, empty, facts, panel, pill, spark, table, when
+
+_STORY = [("Time", "key"), ("After", "num w2"), ("What", ""), ("Cause", "why")]
+_ATTEMPTS = [("Worker", ""), ("Where", ""), ("Devices", "w1"), ("Started", "num w2"), ("Ran", "num"), ("Ended", "why")]
+
+
+def title(job: types.Job) -> Safe:
+    name = el("h1", dot(job["id"]), el("span", job["id"], class_="id"), el("span", job["name"], class_="name"))
+    return join(name, pill(job["state"]), el("span", why(job), class_="note"))
+
+
+def standing(job: types.Job, explained: types.Explanation | None) -> Safe:
+    """How it stands, in a line of large figures and a sentence."""
+    progress, finished = job["progress"], job["state"] in FINISHED
+    left = progress["eta_seconds"] if progress and not finished else None
+    figures: list[tuple[str, Child]] = [
+        ("Progress", progress_of(job) if progress else None),
+        (
+            progress["metric"] if progress else "",
+            join(metric_of(job), spark(progress["spark"], job["id"])) if progress else None,
+        ),
+        ("Workers", str(job["workers"]) if job["workers"] else None),
+        ("Where", nodes_of(job)),
+        ("Ran", duration(round(job["run_seconds"])) if job["started_at"] else None),
+        ("Left", duration(left) if left is not None else None),
+        ("Position", str(explained["position"]) if explained and explained["position"] else None),
+    ]
+    tiles = [el("div", el("span", name), el("b", value), class_="tile") for name, value in figures if value]
+    # That it runs stands above: a sentence more says what is unusual.
+    unusual = explained and not finished and (job["state"] != "running" or ". " in explained["text"])
+    words = el("p", explained["text"], class_="why") if explained and unusual else None
+    return join(el("div", tiles, class_="tiles") if tiles else None, words)
+
+
+def about(job: types.Job, now: datetime) -> Safe:
+    """The same facts as `describe` tells, without those that stand above."""
+    above = {"workers", "ran", "submitted", "started", "finished", "deadline"}
+    pairs: list[tuple[str, Child]] = [(name, value) for name, value in told.facts(job, now) if name not in above]
+    moments = ("submitted_at", "started_at", "finished_at", "deadline")
+    values: Mapping[str, Any] = job
+    pairs += [(name.removesuffix("_at"), when(values[name])) for name in moments if values[name]]
+    if job["cpus_limit"] is not None:
+        pairs.append(("CPU limit", f"{job['cpus_limit']:g} cores for each worker"))
+    return panel("About", facts(pairs))
+
+
+def story(events: Sequence[types.Event]) -> Safe:
+    """The newest first."""
+    first = instant(events[0]["at"]) if events else None
+    rows = [_told(event, first) for event in reversed(events)]
+    return panel("Story", table(_STORY, rows, "Story") if rows else empty("Nothing has happened yet."), note=len(rows))
+
+
+def _told(event: types.Event, first: datetime | None) -> Sequence[Child]:
+    at = instant(event["at"])
+    after = (at - first).total_seconds() if at and first else 0.0
+    kind = event["kind"].replace("_", " ")
+    state = pill(event["state"]) if event["state"] else None
+    what = state if event["state"] == event["kind"] else join(el("span", kind, class_="kind"), state)
+    return when(event["at"]), f"+{duration(max(0.0, after))}", what, event["cause"]
+
+
+def attempts(found: Sequence[types.Attempt], now: datetime) -> Safe:
+    rows = [_worker(attempt, worker, now) for attempt in reversed(found) for worker in attempt["workers"]]
+    if not rows:
+        return panel("Attempts", empty("It has not started yet."))
+    return panel("Attempts", table(_ATTEMPTS, rows, "Attempts"), note=len(found))
+
+
+def _worker(attempt: types.Attempt, worker: types.AttemptWorker, now: datetime) -> Sequence[Child]:
+    begin, end = instant(worker["started_at"]), instant(worker["ended_at"])
+    ran = duration(max(0.0, round(((end or now) - begin).total_seconds()))) if begin else ""
+    ended = told.attempt_rows([{**attempt, "workers": [worker]}], now)[0][-1]
+    devices = ", ".join(worker["devices"])
+    return (
+        worker["worker"],
+        worker["node"],
+        devices,
+        when(worker["started_at"]),
+        ran,
+        getattr(ended, "text", str(ended)),
+    )
+
+
+def spec(job: types.Job) -> Safe:
+    return panel("Spec", el("pre", spec_text(job["spec"]), class_="code", tabindex="0", aria_label="Spec"))
+
+
+def spec_text(given: Mapping[str, Any]) -> str:
+    """As its user may write it again, without what was left out."""
+    kept = _pruned(given)
+    if isinstance(kept.get("command"), list):
+        kept["command"] = shlex.join(kept["command"])
+    return yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _pruned(given: Mapping[str, Any]) -> dict[str, Any]:
+    inside = {name: _pruned(value) if isinstance(value, dict) else value for name, value in given.items()}
+    return {name: value for name, value in inside.items() if value not in (None, [], {}, "")}
+
+
+def now_utc() -> datetime:
+    return datetime.now(UTC)

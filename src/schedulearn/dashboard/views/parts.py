@@ -1,0 +1,126 @@
+"""Small things that many views are made of."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from schedulearn.cli.view.words import duration, instant, number, size
+from schedulearn.client import types
+from schedulearn.dashboard.markup import Child, Safe, el, join
+
+_GOLDEN = 137.508  # degrees: neighbours in number are far apart in colour
+_WIDTH, _HEIGHT = 96, 22  # of a sparkline
+
+
+def hue(job: int) -> str:
+    """The colour of a job, the same everywhere, as a style."""
+    return f"--h:{job * _GOLDEN % 360:.0f}"
+
+
+def dot(job: int) -> Safe:
+    return el("i", class_="dot", style=hue(job), aria_hidden="true")
+
+
+def job_link(job: int, name: str = "") -> Safe:
+    """`● 17 mnist`"""
+    words = [el("span", job, class_="id"), el("span", name, class_="name", title=name) if name else None]
+    return el("a", dot(job), *words, class_="job", href=f"/jobs/{job}")
+
+
+def pill(state: str) -> Safe:
+    return el("span", state, class_=f"pill {state}")
+
+
+def bar(share: float, kind: str = "") -> Safe:
+    """How much of something, 0..1."""
+    percent = 100 * max(0.0, min(1.0, share))
+    return el("span", el("span", style=f"width:{percent:.1f}%"), class_=f"bar {kind}".strip(), aria_hidden="true")
+
+
+def spark(values: Sequence[float | None], job: int) -> Safe:
+    """A curve as small as a word."""
+    known = [(at, value) for at, value in enumerate(values) if value is not None]
+    if len(known) < 2:
+        return Safe("")
+    low, high = min(v for _, v in known), max(v for _, v in known)
+    span, last = (high - low) or 1.0, max(1, len(values) - 1)
+    points = [(2 + at / last * (_WIDTH - 4), 2 + (_HEIGHT - 4) * (1 - (value - low) / span)) for at, value in known]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    x, y = points[-1]
+    label = f"from {number(known[0][1])} to {number(known[-1][1])}"
+    return el(
+        "svg",
+        el("polyline", points=line),
+        el("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r="2"),
+        class_="spark",
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        style=hue(job),
+        role="img",
+        aria_label=label,
+    )
+
+
+def when(at: str | None) -> Safe:
+    """A moment; the browser puts it into the reader's time zone."""
+    return el("time", at[11:19], datetime=at) if at else Safe("")
+
+
+def since(at: str | None, now: datetime) -> str:
+    """`3 min`"""
+    begin = instant(at)
+    return duration(max(0.0, round((now - begin).total_seconds()))) if begin else ""
+
+
+def cores(amount: float | None) -> str:
+    """`0.93`, `1.5`, `12`"""
+    return "" if amount is None else f"{round(amount, 2):g}" if amount < 10 else f"{amount:.4g}"
+
+
+def percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f} %"
+
+
+def bytes_of(used: float | None, of: float | None = None) -> str:
+    """`1.2 GB`, or `1.2 of 8 GB`."""
+    if used is None:
+        return ""
+    return f"{size(used)} of {size(of)}" if of else size(used)
+
+
+def panel(title: str, *content: Child, note: Child = None, id_: str | None = None) -> Safe:
+    head = el("h2", title, el("span", note, class_="note") if note else None)
+    return el("section", head, *content, class_="panel", id=id_)
+
+
+def table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Child]], label: str) -> Safe:
+    """Columns are (title, classes): `num` to the right, `w1` and `w2` only where there is room."""
+    head = el("tr", [el("th", title, class_=kind or None, scope="col") for title, kind in columns])
+    body = [el("tr", [cell_of(*both) for both in zip(row, columns, strict=True)]) for row in rows]
+    return whole_table(head, body, label)
+
+
+def whole_table(head: Safe, rows: Sequence[Safe], label: str) -> Safe:
+    return el("div", el("table", el("thead", head), el("tbody", rows), aria_label=label), class_="scroll")
+
+
+def cell_of(cell: Child, column: tuple[str, str]) -> Safe:
+    """With the column's title: where there is little room, it stands in the cell itself."""
+    title, kind = column
+    return el("td", cell, class_=kind or None, data_label=title if "num" in kind and cell else None)
+
+
+def empty(words: str, *more: Child) -> Safe:
+    return el("p", words, join(*more), class_="empty")
+
+
+def facts(pairs: Sequence[tuple[str, Child]]) -> Safe:
+    """Names and values; a value that is empty is left out."""
+    shown = [(name, value) for name, value in pairs if value not in ("", None)]
+    return el("dl", [el("div", el("dt", name), el("dd", value)) for name, value in shown], class_="facts")
+
+
+def steps(job: types.Job) -> float | None:
+    """How much of a job is done, 0..1, if its total is known."""
+    progress = job["progress"]
+    if not progress or not progress["steps"]:
+        return None
+    return max(0.0, min(1.0, progress["step"] / progress["steps"]))

@@ -1,0 +1,79 @@
+"""Everything at a glance: what the page and `top` show, gathered at once and shared by all who look."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from schedulearn.control.explain import Explanation
+from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.domain.job import Lease
+from schedulearn.domain.states import FINISHED, JobState
+from schedulearn.service.views import NodeView
+from schedulearn.store import JobRow, Store, WorkerUsage
+
+KEEP = 0.5  # seconds for which one look is good enough for everybody
+_KEEP_REASONS = 3.0  # and the reasons of those who wait, if nothing happens
+_AT_EASE = 10.0  # times as long as it took to find them: behind a long queue they are looked for less often
+_MOST_RUNNING, _MOST_WAITING, _MOST_FINISHED = 200, 20, 10
+_WITH_WORKERS = frozenset(JobState) - FINISHED - {JobState.QUEUED}
+Waiting = Callable[[int], list[tuple[JobId, Explanation]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The cluster at one moment. Lists are cut; `counts` are exact."""
+
+    counts: Mapping[JobState, int]
+    last_event: int
+    nodes: Sequence[NodeView]
+    holders: Sequence[tuple[Lease, WorkerUsage | None]]  # who holds what, and uses how much of it
+    running: Sequence[JobRow]  # and starting, paused, stopping
+    waiting: Sequence[tuple[JobRow, Explanation]]  # the head of the queue first
+    finished: Sequence[JobRow]  # the newest first
+
+
+class Lookout:
+    """Looks when asked, but not again for a while: ten people who watch cost as much as one."""
+
+    def __init__(self, store: Store, nodes: Callable[[], list[NodeView]], waiting: Waiting, keep: float = KEEP) -> None:
+        self._store, self._nodes, self._waiting, self._keep = store, nodes, waiting, keep
+        self._lock = threading.Lock()
+        self._last: tuple[float, Overview] | None = None
+        self._reasons: list[tuple[JobId, Explanation]] = []
+        self._reasons_of = -1  # up to which event
+        self._reasons_at = self._reasons_cost = 0.0
+
+    def look(self) -> Overview:
+        with self._lock:
+            if self._last is None or time.monotonic() - self._last[0] > self._keep:
+                self._last = time.monotonic(), self._gather()
+            return self._last[1]
+
+    def _gather(self) -> Overview:
+        serial = self._store.last_event_serial()
+        usage = {used.worker: used for used in self._store.usage_now()}
+        running, _ = self._store.list_jobs(_WITH_WORKERS, limit=_MOST_RUNNING)
+        finished, _ = self._store.list_jobs(FINISHED, sort="finished_at", descending=True, limit=_MOST_FINISHED)
+        return Overview(
+            self._store.count_by_state(),
+            serial,
+            self._nodes(),
+            self._holders(usage),
+            running,
+            self._queue(serial),
+            finished,
+        )
+
+    def _holders(self, usage: Mapping[WorkerId, WorkerUsage]) -> list[tuple[Lease, WorkerUsage | None]]:
+        return [(lease, usage.get(lease.worker)) for lease in self._store.leases()]
+
+    def _queue(self, serial: int) -> list[tuple[JobRow, Explanation]]:
+        age, ease = time.monotonic() - self._reasons_at, _AT_EASE * self._reasons_cost
+        if age > ease and (serial != self._reasons_of or age > _KEEP_REASONS):
+            began = time.monotonic()
+            self._reasons, self._reasons_of = self._waiting(_MOST_WAITING), serial
+            self._reasons_at = time.monotonic()
+            self._reasons_cost = self._reasons_at - began
+        rows = ((self._store.job(job), why) for job, why in self._reasons)
+        return [(row, why) for row, why in rows if row and row.job.state is JobState.QUEUED]

@@ -1,0 +1,78 @@
+"""A real service, a real Chromium, and pages in it of people who are logged in."""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from schedulearn.client import Client
+from support.browser import Browser, Page
+from support.service import Service
+
+# Trains for a while: prints its loss, then waits to be told to stop.
+TRAIN = """
+import time
+for step in range(1, 31):
+    print(f"step {step}/30 loss {1 / step:.4f}", flush=True)
+    time.sleep(0.02)
+print("\\x1b[32mwaiting\\x1b[0m", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with Service(tmp_path_factory.mktemp("service") / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Client]:
+    with service.client() as made:
+        yield made
+        for job in made.jobs(state=["active"])["jobs"]:
+            made.delete(job["id"])
+
+
+def link(service: Service, user: str | None = None, url: str = "") -> str:
+    with service.client() as admin:
+        return f"{url or service.url}/login?once={admin.login_code(user)['code']}"
+
+
+@pytest.fixture
+def page_of(browser: Browser, service: Service) -> Iterator[Callable[..., Page]]:
+    """Makes windows of people who are logged in. In none of them may anything go wrong, or come from elsewhere."""
+    opened: list[tuple[Page, str]] = []
+
+    def make(path: str = "/", user: str | None = None, url: str = "") -> Page:
+        page = browser.page()
+        opened.append((page, url or service.url))
+        page.resize(1280)
+        page.open(link(service, user, url))
+        page.wait_for("Overview")
+        if path != "/":
+            page.open((url or service.url) + path)
+        return page
+
+    yield make
+    for page, home in opened:
+        assert [one for one in page.problems if "WebSocket" not in one and "ERR_CONN" not in one] == []
+        assert [one for one in page.requests if not one.startswith((home, "data:"))] == []
+        page.close()
+
+
+@pytest.fixture
+def page(page_of: Callable[..., Page]) -> Page:
+    return page_of()
+
+
+def submit(client: Client, name: str = "learns", code: str = TRAIN, **more: Any) -> int:
+    spec = {"name": name, "command": [sys.executable, "-c", code], "resources": {"cpus": 0.1}, "workdir": None, **more}
+    return client.submit(spec)["id"]

@@ -1,0 +1,146 @@
+"""What the page lets through: only people who are logged in, and only what their own page sends."""
+
+import http.client
+from typing import Any
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from support.service import Service
+
+from .conftest import link
+
+SOCKET = "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
+
+
+def ask(service: Service, path: str, method: str = "GET", body: str = "", **headers: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
+    if body:
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+    connection.request(method, path, body or None, {name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    answer.text = answer.read().decode("utf-8", "replace")  # type: ignore[attr-defined]
+    connection.close()
+    return answer
+
+
+def log_in(service: Service, user: str | None = None) -> str:
+    """The cookie, as a browser sends it back."""
+    answer = ask(service, link(service, user).removeprefix(service.url))
+    assert answer.status == 200
+    return str(answer.getheader("Set-Cookie")).partition(";")[0]
+
+
+def test_the_link_is_good_once_and_leaves_no_secret_in_the_address(service: Service) -> None:
+    path = link(service).removeprefix(service.url)
+    answer: Any = ask(service, path)
+    cookie = str(answer.getheader("Set-Cookie"))
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "0;url=/" in answer.text
+    assert path.partition("once=")[2] not in answer.text
+    again: Any = ask(service, path)
+    assert again.status == 401
+    assert again.getheader("Set-Cookie") is None
+    assert "was used before" in again.text
+
+
+def test_the_link_that_is_printed_logs_an_administrator_in(service: Service) -> None:
+    shown = service.output().partition("page: ")[2].split()[0]
+    cookie = str(ask(service, shown.removeprefix(service.url)).getheader("Set-Cookie")).partition(";")[0]
+    page: Any = ask(service, "/", Cookie=cookie)
+    assert page.status == 200
+    assert "logged in as admin" in page.text
+
+
+@pytest.mark.parametrize("path", ["/", "/jobs", "/jobs/1?x=1", "/nowhere", "/openapi.json", "/docs"])
+def test_without_a_session_there_is_only_the_log_in(service: Service, path: str) -> None:
+    for cookie in ("", f"schedulearn-{service.port}=7.sl_wrong", "x=;;=", "\xff"):
+        answer = ask(service, path, Cookie=cookie)
+        assert answer.status == 303
+        assert str(answer.getheader("Location")).startswith("/login")
+
+
+def test_a_wrong_token_is_refused_and_a_right_one_goes_where_it_was_wanted(service: Service) -> None:
+    wrong = ask(service, "/login", "POST", "token=wrong&next=/jobs", Origin=service.url)
+    assert (wrong.status, wrong.getheader("Set-Cookie")) == (401, None)
+    right: Any = ask(service, "/login", "POST", f"token={service.token}&next=/jobs%3Fpage%3D2", Origin=service.url)
+    assert right.status == 200
+    assert service.token not in str(right.getheader("Set-Cookie")), "the browser gets a token of its own"
+    assert "0;url=/jobs?page=2" in right.text
+
+
+@pytest.mark.parametrize("target", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"])
+def test_nobody_is_led_elsewhere(service: Service, target: str) -> None:
+    body = f"token={service.token}&next={target}"
+    answer: Any = ask(service, "/login", "POST", body, Origin=service.url)
+    assert "evil" not in answer.text
+    assert "javascript" not in answer.text.replace("/static/page.js", "")
+
+
+@pytest.mark.parametrize("origin", [None, "null", "https://evil.example", "http://127.0.0.1:1"])
+def test_what_another_page_sends_is_refused(service: Service, origin: str | None) -> None:
+    cookie = log_in(service)
+    headers = {"Cookie": cookie} | ({"Origin": origin} if origin else {})
+    for path in ("/login", "/logout", "/jobs", SOCKET.replace("websocket", "polling")):
+        assert ask(service, path, "POST", "a=b", **headers).status == 403
+    assert ask(service, "/", Cookie=cookie).status == 200, "it is still logged in"
+    with pytest.raises(InvalidStatus), connect(f"ws://127.0.0.1:{service.port}{SOCKET}", additional_headers=headers):
+        pass
+
+
+def test_a_socket_needs_a_session(service: Service) -> None:
+    address = f"ws://127.0.0.1:{service.port}{SOCKET}"
+    with pytest.raises(InvalidStatus), connect(address, additional_headers={"Origin": service.url}):
+        pass
+    with connect(address, additional_headers={"Origin": service.url, "Cookie": log_in(service)}) as socket:
+        assert str(socket.recv(60)).startswith("0")
+
+
+def test_a_cookie_is_no_way_into_the_api(service: Service) -> None:
+    cookie = log_in(service)
+    assert ask(service, "/api/v1/whoami", Cookie=cookie).status == 401
+    assert ask(service, "/metrics", Cookie=cookie).status == 401
+    assert ask(service, "/api/v1/nothing", Cookie=cookie).getheader("Content-Type") == "application/problem+json"
+
+
+def test_every_page_says_what_it_may_load(service: Service) -> None:
+    nonces = set()
+    for path, cookie in (("/login", ""), ("/", log_in(service)), ("/nowhere", log_in(service))):
+        answer: Any = ask(service, path, Cookie=cookie)
+        policy = str(answer.getheader("Content-Security-Policy"))
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        script = policy.partition("script-src ")[2].partition(";")[0]
+        assert "unsafe-inline" not in script
+        nonce = script.partition("'nonce-")[2].partition("'")[0]
+        assert answer.text.count("<script") == answer.text.count(f'<script nonce="{nonce}"') > 0
+        assert answer.getheader("X-Content-Type-Options") == "nosniff"
+        assert "no-store" in str(answer.getheader("Cache-Control"))
+        nonces.add(nonce)
+    assert len(nonces) == 3
+
+
+def test_markup_in_a_name_gets_no_nonce(service: Service) -> None:
+    name = "</script><script>alert(1)</script>`${alert(2)}"
+    with service.client() as client:
+        job = client.submit({"command": "true", "name": name, "resources": {"cpus": 0.1}, "workdir": None})["id"]
+    page: Any = ask(service, f"/jobs/{job}", Cookie=log_in(service))
+    assert "alert(1)" in page.text
+    assert "<script>alert" not in page.text
+    assert "script nonce" not in page.text.partition("alert(1)")[0][-60:]
+    assert "${alert" not in page.text
+
+
+def test_a_session_ends_with_its_token(service: Service) -> None:
+    cookie = log_in(service)
+    assert ask(service, "/logout", "POST", "", Cookie=cookie, Origin=service.url).getheader("Location") == "/login"
+    assert ask(service, "/", Cookie=cookie).status == 303
+
+
+def test_without_the_page_there_is_only_the_api(tmp_path: Any) -> None:
+    with Service(tmp_path / "data", "--no-page") as service:
+        assert "page:" not in service.output()
+        assert ask(service, "/").status == 404
+        assert ask(service, "/api/v1/health").status == 200
