@@ -134,6 +134,17 @@ def test_a_machine_that_the_job_cannot_run_on_is_passed_over() -> None:
     assert cluster.ask().to == {1: ["b"]}
 
 
+def test_a_job_without_an_image_moves_only_to_where_it_finds_the_same() -> None:
+    """From a process into a container, or to another image, it may not even start."""
+    cluster = Cluster({"c": [], "a": [100.0, 100.0], "b": []})
+    cluster.state.ledger.set_node(node("c", cpus=CORES, executor="docker", default_image="python"))
+    assert cluster.ask().to == {1: ["b"]}
+    lonely = Cluster({"c": [], "a": [100.0, 100.0]})
+    lonely.state.ledger.set_node(node("c", cpus=CORES, executor="docker", default_image="python"))
+    assert lonely.ask().to == {}
+    assert not Board(lonely.state, lonely.now).fits({JobId(1): [NodeName("c")]}), "whatever the stage"
+
+
 def test_nobody_moves_that_may_not_or_that_has_a_gpu_for_itself() -> None:
     cluster = Cluster({"a": [], "b": []})
     for _ in range(3):

@@ -107,6 +107,17 @@ def test_a_job_that_outlives_its_estimate_has_its_equal_share() -> None:
     assert (machine.limits()[2], machine.limits()[1]) == (pytest.approx(0.5), NONE)
 
 
+def test_who_always_says_that_it_is_almost_done_is_not_believed_for_long() -> None:
+    machine = Machine(Shortest(LOOK, FLOOR))
+    machine.arrive(1, work=2000.0)
+    machine.arrive(2, work=1.0)
+    liar = machine.tenants[JobId(2)]
+    for _ in range(8):
+        liar.work = liar.used + 1.0  # one more second, whatever it has used
+        machine.interval({})
+    assert (machine.limits()[2], machine.limits()[1]) == (pytest.approx(0.5), NONE)
+
+
 def test_cores_that_the_first_does_not_use_go_to_the_next() -> None:
     machine = Machine(Shortest(LOOK, FLOOR))
     machine.arrive(1, wants=0.4, work=10.0)

@@ -1,5 +1,7 @@
 """Each stage against tables worked out by hand."""
 
+import math
+
 import pytest
 
 from schedulearn.domain import events as ev
@@ -7,6 +9,8 @@ from schedulearn.domain.errors import InvalidSpec
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.spec import Preemptible
+from schedulearn.estimate.facts import AssumedFacts
+from schedulearn.policies.order.srjf_aged import SrjfAged
 from schedulearn.policies.presets import PRESETS, available, build_policy
 from support.builders import World, job, node
 
@@ -193,3 +197,30 @@ def test_every_preset_can_be_built_and_is_described() -> None:
     for name in PRESETS:
         assert build_policy(name).preset == name
         assert available()["presets"][name].endswith(".")
+
+
+# --- shortest first, with an end
+
+
+class Lasts(AssumedFacts):
+    def __init__(self, **seconds: float) -> None:
+        self.seconds = seconds
+
+    def duration(self, job: Job) -> float:
+        return self.seconds.get(f"job{job.id}", math.inf)
+
+
+@pytest.mark.parametrize(
+    ("submitted", "passes"),
+    [(0, True), (5_899, True), (5_901, False), (1_000_000, False)],  # ten times 600 s - 10 s
+)
+def test_a_shorter_job_passes_nobody_who_has_waited_long(submitted: float, passes: bool) -> None:
+    facts, order = Lasts(job1=600.0, job2=10.0), SrjfAged()
+    long, short = job(1, at=0.0), job(2, at=submitted)
+    assert (order.key(short, submitted, facts) < order.key(long, submitted, facts)) is passes
+
+
+def test_where_nothing_is_known_the_first_goes_first_and_none_is_left_out() -> None:
+    facts, order = Lasts(job3=10.0), SrjfAged()
+    one, two, late = (job(i, at=at) for i, at in ((1, 0.0), (2, 1.0), (3, 36_000.0)))
+    assert order.key(one, 0, facts) < order.key(two, 0, facts) < order.key(late, 0, facts)

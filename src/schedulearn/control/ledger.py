@@ -79,6 +79,11 @@ class NodeLedger:
         """Whether a worker of this shape would fit if nobody were there."""
         return NodeLedger(self.node).room_for(shape) > 0
 
+    @property
+    def surroundings(self) -> str:
+        """What a job that names no image finds there: the machine itself, or the node's own image."""
+        return f"image {self.node.default_image}" if self.node.executor == "docker" else "machine"
+
     def pick_devices(self, shape: Shape) -> tuple[DeviceId, ...]:
         """The devices that the next worker of this shape would get; none where devices have no ids."""
         if not shape.gpus or not self.node.devices:

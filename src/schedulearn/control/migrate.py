@@ -35,7 +35,14 @@ class Board:
 
     def fits(self, to: Mapping[JobId, Sequence[NodeName]]) -> bool:
         wishes = [(self._state.jobs[number], names) for number, names in to.items()]
-        return moves.find_spots(self._state.ledger, wishes) is not None
+        alike = all(self._is_alike(job, names) for job, names in wishes)
+        return alike and moves.find_spots(self._state.ledger, wishes) is not None
+
+    def _is_alike(self, job: Job, names: Sequence[NodeName]) -> bool:
+        """Whether it finds there what it has now. Its user may choose otherwise; a stage may not."""
+        places = {*names, *(spot.node for spot in job.spots)}
+        found = [self._state.ledger.node(name) for name in places]
+        return job.shape.own_image or len({node.surroundings for node in found if node}) <= 1
 
 
 def migrate(state: State, stage: Migrate, name: str, now: float) -> float | None:

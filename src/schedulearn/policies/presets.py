@@ -103,7 +103,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "schedulearn": Preset(
         "The shortest job first on each machine, each job where the least work is left, and moves that pay (our own).",
-        order="srjf",
+        order="srjf-aged",
         place="least-work",
         share="shortest",
         migrate="balance",

@@ -25,6 +25,7 @@ from schedulearn.policies.order.fifo import Fifo
 from schedulearn.policies.order.gittins import Gittins
 from schedulearn.policies.order.las import Las
 from schedulearn.policies.order.srjf import Srjf
+from schedulearn.policies.order.srjf_aged import SrjfAged
 from schedulearn.policies.order.srsf import Srsf
 from schedulearn.policies.order.srtf import Srtf
 from schedulearn.policies.order.srtf_min import SrtfMin
@@ -173,6 +174,11 @@ STAGES: dict[str, dict[str, StageInfo]] = {
     "order": {
         "fifo": StageInfo(Fifo, "In the order of submission."),
         "srjf": StageInfo(Srjf, "The shortest estimated job first; nobody is interrupted."),
+        "srjf-aged": StageInfo(
+            SrjfAged,
+            "The shortest estimated job first, but none waits over `patience` times its duration for shorter ones.",
+            {"patience": number(0, 1e6)},
+        ),
         "srtf": StageInfo(Srtf, "The shortest remaining time first, interrupting longer ones."),
         "srtf-min": StageInfo(SrtfMin, "As srtf, with each job's least number of workers; what AFS starts jobs by."),
         "srsf": StageInfo(Srsf, "The smallest remaining time × GPUs first, interrupting others."),

@@ -262,6 +262,10 @@ class FreeNode(Protocol):
     def could_hold(self, shape: Shape) -> bool:
         """Whether a worker of this shape would fit if nobody were there."""
 
+    @property
+    def surroundings(self) -> str:
+        """What a job that names no image finds there: only where that is the same it can go on."""
+
     def free_slots(self, pool: str) -> float:
         """GPUs, or cores, that are free for jobs of this pool."""
 

@@ -27,10 +27,10 @@ class Targets:
         """Who has reached its target by now; one query, and none as long as nobody who runs has one."""
         if now - self._looked_at < _EVERY:
             return []
+        self._looked_at = now
         running = {number: job for number, job in jobs.items() if _is_watched(job)}
         if not running:
             return []
-        self._looked_at = now
         values = self._store.latest_values({job.id: job.spec.metric.name for job in running.values()}, LATEST)
         return [event for number, latest in values.items() if (event := _judged(running[number], latest, now))]
 

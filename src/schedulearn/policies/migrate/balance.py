@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedulearn.domain.ids import NodeName
+from schedulearn.domain.job import Job
 from schedulearn.policies.loads import Load, ends, loads_of
 from schedulearn.policies.notes import Note
-from schedulearn.policies.stages import Board, Memory, Moves
+from schedulearn.policies.stages import Board, FreeNode, Memory, Moves
 
 _MOVED = "balance.moved"
 _TIMES = 3.0  # a move must bring so many times what it costs
@@ -74,7 +75,7 @@ class Balance:
         before = {name: ends(there) for name, there in loads.items()}
         for home, there in loads.items():
             for load in there:
-                target = next((name for name in least_first if nodes[name].could_hold(load.job.shape)), home)
+                target = next((name for name in least_first if _could_go(load.job, nodes[home], nodes[name])), home)
                 if target == home or not self._may_go(board, load, moved):
                     continue
                 others = [last for name, (_, last) in before.items() if name not in (home, target)]
@@ -88,6 +89,10 @@ class Balance:
             return False
         at, times = moved.get(str(load.job.id), (-math.inf, 1))
         return bool(board.now >= at + self._rest * 2.0 ** (min(times, 32) - 1))
+
+
+def _could_go(job: Job, home: FreeNode, node: FreeNode) -> bool:
+    return node.could_hold(job.shape) and (job.shape.own_image or node.surroundings == home.surroundings)
 
 
 def _gain(

@@ -17,6 +17,7 @@ _TURNS, _WISHES, _PARAMS = "shortest.turns", "shortest.wishes", "shortest.params
 _LONGEST = 8  # times `look`: as seldom as it looks while nothing changes
 _DOUBT = 4.0  # an estimate whose ends are further apart than this factor says nothing of who is shorter
 _MATTERS = 0.1  # part of a limit; less is no reason to change it
+_BROKEN = 2.0  # a job that has used so many times what it said it would need in all has said nothing
 _FORGIVEN = 1e-6  # seconds
 _EQUAL = 1e-9  # cores
 
@@ -45,8 +46,9 @@ class Shortest:
     whole machine, but would be the last to end, goes before.
 
     Nobody gets less than `floor` of an equal share. A job of which nobody can tell what is left, or that should have
-    ended by now, has its equal share: neither silence nor a wrong word is punished, or rewarded. One that has reached
-    its target has its floor, and what all others leave.
+    ended by now, or has used twice what it ever said it would need in all, has its equal share: neither silence nor a
+    wrong word is punished, or rewarded for long. One that has reached its target has its floor, and what all others
+    leave.
 
     It looks `look` seconds after each change, then ever more seldom. While nobody comes or goes, limits are lowered at
     most √(2n) times in n looks, whatever estimates and uses do.
@@ -111,7 +113,8 @@ class Shortest:
         least = floors(cores, [c.least for c in containers], most, self._floor / len(containers))
         claims, all_reached = [], all(container.reached for container in containers)
         for container, floor in zip(containers, least, strict=True):
-            seen, left = round_.seen[container.job], told(round_.node.left(container.job))
+            seen = round_.seen[container.job]
+            left = _believed(seen, round_.node.left(container.job))
             round_.changed |= left is not None and not seen["ranked"]
             seen["ranked"] |= left is not None
             want = container.most if seen["demand"] is None else min(container.most, seen["demand"])
@@ -186,6 +189,17 @@ def told(left: Left | None) -> float | None:
     if left is None or not 0 < left.expected < math.inf or left.high > _DOUBT * left.low:
         return None
     return left.expected
+
+
+def _believed(seen: dict[str, Any], left: Left | None) -> float | None:
+    """What it has left, as long as it keeps to what it has said before. `seen` remembers the least that it ever said
+    it would need in all."""
+    expected = told(left)
+    if left is not None and expected is not None:
+        in_all = seen["cpu"] + left.high
+        seen["said"] = in_all if seen.get("said") is None else min(seen["said"], in_all)
+    broken = seen.get("said") is not None and seen["cpu"] > _BROKEN * seen["said"]
+    return None if broken else expected
 
 
 def _new(container: Container) -> dict[str, Any]:
