@@ -15,6 +15,7 @@ from schedulearn.api.routes import (
     jobs,
     logs,
     nodes,
+    notify,
     policy,
     prometheus,
     reports,
@@ -26,7 +27,7 @@ from schedulearn.service.gateway import Gateway
 
 PREFIX = "/api/v1"
 _FOR_JOBS = (reports, group)  # what a job's own token is good for
-_FOR_PEOPLE = (jobs, usage, logs, events, nodes, policy, users, snapshots)
+_FOR_PEOPLE = (jobs, usage, logs, events, nodes, policy, users, notify, snapshots)
 
 
 def create_app(gateway: Gateway) -> FastAPI:

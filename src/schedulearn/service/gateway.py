@@ -25,6 +25,7 @@ from schedulearn.service.auth import Authenticator, Caller
 from schedulearn.service.besides import Besides
 from schedulearn.service.limits import check_cpus_limit
 from schedulearn.service.moving import check_move
+from schedulearn.service.notify.desk import Desk
 from schedulearn.service.people import People
 from schedulearn.service.possible import check_container, check_possible
 from schedulearn.service.rendezvous import Rendezvous
@@ -74,6 +75,7 @@ class Gateway:
         self._closing = threading.Event()
         self.auth = Authenticator(store)
         self.people = People(store, self.auth, clock)
+        self.notify = Desk(store, clock)
         self.beside = Besides(store, data, self._own)
         self.servers = Servers(store, wake, clock, lambda: self.health().scheduler_runs)
         self.rendezvous = Rendezvous(self._closing.is_set)
@@ -95,6 +97,7 @@ class Gateway:
         """InvalidSpec if this job would not be taken."""
         caller.must_be_person()
         self._check_priority(caller, spec.priority)
+        self.notify.check(caller, spec.notify)
         nodes = self._store.list_nodes()
         check_container(spec, nodes, self._store.setting("allow_mounts", []))
         if spec.snapshot and not self._snapshots.has(spec.snapshot):

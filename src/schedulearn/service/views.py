@@ -16,6 +16,7 @@ from schedulearn.service.roles import TTL
 from schedulearn.store import (
     CurvePoint,
     JobRow,
+    Notice,
     Point,
     Progress,
     Series,
@@ -36,6 +37,7 @@ __all__ = [
     "JobRow",
     "LogPlace",
     "NodeView",
+    "Notice",
     "Point",
     "Policies",
     "PolicyChoice",
