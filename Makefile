@@ -6,7 +6,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 LINTED := src tests bench scripts examples
 
-.PHONY: help setup demo test test-horovod check fast format bench clean
+.PHONY: help setup demo test test-horovod check fast format bench docs clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,9 +34,14 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-format: $(VENV)/.dev  ## put the code into shape
+format: $(VENV)/.dev  ## put the code into shape, and the reference with it
 	$(BIN)/ruff format -q $(LINTED)
 	$(BIN)/ruff check -q --fix $(LINTED)
+	$(BIN)/python scripts/reference.py --write
+
+docs: $(VENV)/.dev  ## the documentation as a site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 bench: $(VENV)/.dev  ## the figures, as tables
 	$(BIN)/python -m bench

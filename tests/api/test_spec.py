@@ -59,7 +59,8 @@ def test_workers(written: Any, meant: Workers) -> None:
         ({"command": ["python", "train.py"]}, "command", ("python", "train.py")),
         ({"depends_on": [3, 3, 1]}, "depends_on", (3, 1)),
         ({"launcher": "torchrun"}, "launcher", Launcher.TORCHRUN),
-        ({"notify": ["mailto:ann"]}, "notify", ("mailto:ann",)),
+        ({"notify": ["ann@example.org"]}, "notify", ("mailto:ann@example.org",)),
+        ({"notify": [{"failed": "https://h.example/x"}]}, "notify", ("failed:https://h.example/x",)),
         ({}, "max_restarts", 0),
         ({}, "priority", 50),
         ({"resources": {"cpus": "0.5..4"}}, "resources", WorkerResources(cpus_min=0.5, cpus_max=4.0)),
@@ -288,7 +289,7 @@ def specs(draw: Any) -> JobSpec:
         depends_on=tuple(JobId(i) for i in draw(st.lists(st.integers(1, 100), max_size=3, unique=True))),
         metric=metric,
         target=draw(st.none() | target) if metric.name != "then" else None,
-        notify=tuple(draw(st.lists(names, max_size=2))),
+        notify=tuple(draw(st.lists(st.sampled_from(["mailto:a@b", "failed:https://h/x"]), max_size=2))),
     )
 
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedulearn.cli.common.out import wrapped
 from schedulearn.cli.view import story, words
 from schedulearn.cli.view.status import status_line
 from schedulearn.cli.view.story import attempt_rows, needs
-from schedulearn.cli.view.table import Cell, Column, fit, plain_table
+from schedulearn.cli.view.table import Cell, Column, fit, plain_table, shown
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
 
@@ -40,6 +41,11 @@ def test_a_falling_curve_falls():
     assert words.sparkline([float("nan"), 1.0, float("inf")], 8) == "▁"
 
 
+def test_a_curve_over_decades_is_drawn_by_its_logarithm():
+    assert words.sparkline([1000.0, 100.0, 10.0, 1.0, 0.1], 8) == "█▇▅▃▁"
+    assert words.sparkline([1000.0, 100.0, 10.0, 1.0, 0.0], 8) == "█▁▁▁▁"  # zero has none
+
+
 @given(finite, st.integers(1, 30))
 def test_a_bar_has_its_width(share, width):
     assert len(words.bar(share, width)) == width
@@ -66,6 +72,39 @@ def test_columns_fit_unless_they_may_not_be_shortened(columns, room):
     least = sum(min(n, 8) if f else n for n, f in columns)
     assert sum(widths) <= max(room, least)
     assert all(w == n or f for w, n, f in zip(widths, naturals, flex, strict=True))
+
+
+columns = st.lists(
+    st.builds(Column, st.text("ABC", min_size=1, max_size=6), flex=st.booleans(), need=st.sampled_from([0, 70, 90])),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(columns, st.data(), st.integers(20, 200))
+def test_what_is_left_out_is_what_needs_most_and_only_if_it_must(columns, data, width):
+    naturals = [data.draw(st.integers(0, 60)) for _ in columns]
+    kept = shown(columns, naturals, width)
+    left = [i for i in range(len(columns)) if i not in kept]
+    assert {i for i, column in enumerate(columns) if not column.need} <= set(kept)
+    assert all(naturals[i] for i in kept if columns[i].need)  # an empty column takes no room
+    full = [columns[i].need for i in left if naturals[i]]
+    assert not full or min(full) >= max([columns[i].need for i in kept], default=0)
+    if width == 200 and len(columns) <= 3:
+        assert not full
+
+
+def test_long_text_is_broken_between_words_on_a_terminal_alone(monkeypatch):
+    text = "It needs 2 cores on one node; the most free is 0 cores."
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: False, raising=False)
+    assert wrapped(text, 4) == text
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    lines = wrapped(text, 4).split("\n")
+    assert len(lines) == 2
+    assert all(len(line) <= 40 for line in lines)
+    assert [line.startswith("    ") for line in lines] == [False, True]
+    assert " ".join(line.strip() for line in lines) == text
 
 
 @given(st.lists(st.tuples(st.text(min_size=1, max_size=50), st.text(max_size=50)), max_size=10))

@@ -20,21 +20,15 @@ from schedulearn.domain.ports import Launch
 from schedulearn.domain.spec import JobSpec, Workers
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.executors.process.environment import process_environment
+from support.pages import BLOCK, DOCS, PAGES, ROOT, blocks, name_of
+from support.pages import commands as whole_commands
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md", *sorted(DOCS.rglob("*.md"))]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 VARIABLE = re.compile(r"\bSCHEDULEARN_[A-Z_]+\b")
 
 
 def read(*parts: str) -> str:
     return ROOT.joinpath(*parts).read_text("utf-8")
-
-
-def name_of(page: Path) -> str:
-    return str(page.relative_to(ROOT))
 
 
 def prose(page: Path) -> str:
@@ -47,10 +41,9 @@ def prose(page: Path) -> str:
 
 def command_lines() -> Iterator[tuple[str, str]]:
     for page in PAGES:
-        for language, block in BLOCK.findall(page.read_text("utf-8")):
-            if language == "sh":
-                for line in block.replace("\\\n", " ").splitlines():
-                    yield name_of(page), line
+        for block in blocks(page):
+            for line in whole_commands(block.text):
+                yield name_of(page), line.replace("\\\n", " ").partition("<<'")[0].replace("\n", " ; ")
 
 
 def commands(line: str) -> Iterator[list[str]]:
@@ -72,6 +65,7 @@ def shown(program: str) -> list[Any]:
         pytest.param(words[1:], id=f"{page}: {' '.join(words)}")
         for page, line in command_lines()
         for words in commands(line)
+        for words in [words[1:] if words[:1] == ["do"] else words]
         if words[:1] == [program]
     ]
 
@@ -90,6 +84,16 @@ def parse(words: list[str]) -> None:
 @pytest.mark.parametrize("words", shown("schedulearn"))
 def test_a_command_that_is_shown_can_be_typed(words: list[str]) -> None:
     parse(words)
+
+
+def test_the_examples_of_the_help_can_be_typed() -> None:
+    found = re.findall(r"^(schedulearn \w.*)$", read("docs", "reference", "command-line.md"), re.MULTILINE)
+    examples = [line for line in found if "[OPTIONS]" not in line]
+    assert len(examples) > 30
+    for line in examples:
+        for words in commands(line):
+            if words[:1] == ["schedulearn"]:
+                parse(words[1:])
 
 
 @pytest.mark.parametrize(

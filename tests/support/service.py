@@ -49,7 +49,7 @@ class Service:
 
     def __init__(self, data: Path, *options: str) -> None:
         self.data, self.options = data, options
-        self.log = data.with_name(f"{data.name}{'-'.join(('', *options))}.log")
+        self.log = data.with_name(f"{data.name}{'-'.join(('', *options)).replace('/', '_')}.log")
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -25,6 +25,8 @@ from schedulearn.api.fields import (
 )
 from schedulearn.api.pattern import MAX_LENGTH, check_pattern
 from schedulearn.domain.ids import JobId
+from schedulearn.domain.notice import ALLOWED as ADDRESSES_ALLOWED
+from schedulearn.domain.notice import parse_address
 from schedulearn.domain.spec import (
     STOP,
     YIELD,
@@ -125,6 +127,16 @@ def _finite(value: Any) -> float | None:
     return number if isfinite(number) else None
 
 
+def _notify(value: Any) -> Any:
+    """An address as it is, or {failed: address}: as `failed:address`."""
+    if isinstance(value, dict) and len(value) == 1:
+        ((only, target),) = value.items()
+        value = f"{only}:{target}"
+    if not isinstance(value, str):
+        raise invalid(f"{short(value)} is no address", ADDRESSES_ALLOWED)
+    return str(plainly(lambda text: parse_address(text))(value))
+
+
 def _dependencies(value: list[int]) -> list[int]:
     return list(dict.fromkeys(value))
 
@@ -149,6 +161,19 @@ Env = Annotated[
     Field(max_length=1000),
     BeforeValidator(_env),
     WithJsonSchema({"type": "object", "additionalProperties": {"type": ["string", "number"]}}),
+]
+AddressField = Annotated[
+    str,
+    BeforeValidator(_notify),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1, "maxLength": 500},
+                {"type": "object", "properties": {"failed": {"type": "string"}, "succeeded": {"type": "string"}}},
+            ],
+            "examples": ["https://hooks.example.org/x", "ann@example.org", {"failed": "ann@example.org"}],
+        }
+    ),
 ]
 TargetField = Annotated[
     tuple[str, float, Literal["yield", "stop"]] | None,
@@ -260,7 +285,7 @@ class JobIn(Strict):
     depends_on: Dependencies = Field([], max_length=1000)
     metric: MetricIn = MetricIn()
     target: TargetField = None
-    notify: list[Text] = Field([], max_length=20)
+    notify: list[AddressField] = Field([], max_length=20, description="whom to tell when it is over")
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
@@ -367,7 +392,7 @@ def spec_out(spec: JobSpec, show_env: bool) -> dict[str, Any]:
         "depends_on": list(spec.depends_on),
         "metric": {"name": spec.metric.name, "goal": spec.metric.goal, "pattern": spec.metric.pattern},
         "target": {spec.metric.name: spec.target.value, "then": spec.target.then} if spec.target else None,
-        "notify": list(spec.notify),
+        "notify": list(spec.notify) if show_env else ["***"] * len(spec.notify),  # a web address may hold a secret
     }
 
 

@@ -33,6 +33,7 @@ VERBS: dict[str, dict[str, str]] = {
         "migrate": "Move a running job to another node.",
         "cancel": "Stop jobs; what is known of them stays.",
         "rm": "Stop jobs if they run, and forget them.",
+        "notify": "Say whom to tell when your jobs are over.",
     },
     "Study": {
         "simulate": "Replay a workload under a policy, in virtual time.",

@@ -74,6 +74,13 @@ def up(
         str,
         typer.Option(metavar="TIME", help="A job that lost a worker may grow again after so long; doubled each time."),
     ] = "30s",
+    mail_command: Annotated[
+        str, typer.Option(metavar="COMMAND", help="Sends an e-mail that is on its standard input: 'sendmail -t'.")
+    ] = "",
+    allow_notify: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE", help="Whom jobs may tell: https://…, @example.org, public; may be repeated."),
+    ] = None,
     url: Annotated[
         str,
         typer.Option(
@@ -93,6 +100,7 @@ def up(
       schedulearn up --only scheduler --data /srv/schedulearn
       schedulearn up --only dashboard --url http://lab:7311 --port 8080
       schedulearn up --executor docker --image python:3.12 --allow-mounts /data
+      schedulearn up --mail-command 'sendmail -t' --allow-notify @example.org
     """
     if only not in (None, *PARTS):
         raise Failure(f"there is no part {only!r}", field="--only", allowed=", ".join(PARTS))
@@ -103,24 +111,27 @@ def up(
     # The server's side is imported only here: no other verb pays for it.
     from schedulearn.service.config import ALL_ROLES, Options
 
-    options = Options(
-        data=data_folder(data),
-        host=host,
-        port=port,
-        roles=frozenset({only}) if only else ALL_ROLES,
-        database=database,
-        keep_seconds=keep_days * 86400.0,
-        keep_bytes=parse_size(keep_size),
-        log_level=log_level,
-        executor=executor,
-        image=image,
-        shared_checkpoints=_absolute(shared_checkpoints),
-        allow_mounts=tuple(_allowed(path) for path in allow_mounts or ()),
-        lost_after=parse_time(lost_after, "--lost-after"),
-        regrow_after=parse_time(regrow_after, "--regrow-after"),
-        url=_checked_url(url),
-        page=page,
-    )
+    with server_errors():
+        options = Options(
+            data=data_folder(data),
+            host=host,
+            port=port,
+            roles=frozenset({only}) if only else ALL_ROLES,
+            database=database,
+            keep_seconds=keep_days * 86400.0,
+            keep_bytes=parse_size(keep_size),
+            log_level=log_level,
+            executor=executor,
+            image=image,
+            shared_checkpoints=_absolute(shared_checkpoints),
+            allow_mounts=tuple(_allowed(path) for path in allow_mounts or ()),
+            lost_after=parse_time(lost_after, "--lost-after"),
+            regrow_after=parse_time(regrow_after, "--regrow-after"),
+            mail_command=mail_command,
+            allow_notify=tuple(allow_notify or ()),
+            url=_checked_url(url),
+            page=page,
+        )
     if only == "dashboard":
         return page_alone(options, detach)
     if detach:
@@ -201,6 +212,9 @@ def arguments(options: "Options") -> list[str]:
     words += ["--shared-checkpoints", str(options.shared_checkpoints)] if options.shared_checkpoints else []
     for path in options.allow_mounts:
         words += ["--allow-mounts", path]
+    words += ["--mail-command", options.mail_command] if options.mail_command else []
+    for rule in options.allow_notify:
+        words += ["--allow-notify", rule]
     words += ["--url", options.url] if options.url else []
     words += [] if options.page else ["--no-page"]
     if options.database:

@@ -367,6 +367,26 @@ class Client:
     def revoke_token(self, token: int) -> None:
         self._http.request("DELETE", f"/tokens/{token}")
 
+    # Notices
+
+    def notify(self, user: str | None = None) -> types.Notify:
+        """Whom you, or another user, want to be told of the ends of jobs."""
+        return cast(types.Notify, self._get("/notify", {"user": user}))
+
+    def set_notify(self, addresses: Sequence[str], user: str | None = None) -> types.Notify:
+        """Tell these, instead of those before."""
+        body = {"addresses": list(addresses)} | ({"user": user} if user else {})
+        return cast(types.Notify, self._http.request("PUT", "/notify", body=body).json())
+
+    def notify_secret(self, new: bool = False) -> str:
+        """With which webhooks of your jobs are signed."""
+        answer = self._http.request("POST" if new else "GET", "/notify/secret").json()
+        return str(answer["secret"])
+
+    def test_notify(self) -> int:
+        """Tell all your addresses something now; how many these are."""
+        return int(self._http.request("POST", "/notify/test").json()["addresses"])
+
     # How calls are made
 
     def _get(self, path: str, query: Query | None = None) -> Any:

@@ -291,3 +291,24 @@ class Login(TypedDict):
     code: str  # shown this one time only
     user: str
     expires_at: str
+
+
+class Notice(TypedDict):
+    id: str
+    type: str  # job.succeeded, job.failed, job.cancelled, test
+    text: str
+    address: str
+    created_at: str
+    state: Literal["waiting", "sent", "given up"]
+    tries: int
+    next_try_at: str | None
+    problem: str  # of the last try
+
+
+class Notify(TypedDict):
+    user: str
+    addresses: list[str]
+    given: list[str]  # by an administrator
+    allowed: list[str]  # what anybody may use
+    mail: bool
+    notices: list[Notice]  # the newest first

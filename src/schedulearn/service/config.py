@@ -1,7 +1,12 @@
 """How the service is started, and where it keeps things."""
 
+import shlex
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
+
+from schedulearn.domain.errors import InvalidSpec
+from schedulearn.domain.notice import check_rule
 
 ALL_ROLES = frozenset({"api", "scheduler"})
 DEFAULT_PORT = 7311
@@ -26,7 +31,14 @@ class Options:
     lost_after: float = 300.0  # seconds after which the workers of a server that does not answer are given up
     regrow_after: float = 30.0  # seconds after which a job that lost a worker, and went on, may grow again
     page: bool = True  # whether the API has the web page beside it
+    mail_command: str = ""  # takes an e-mail on its standard input; "": no e-mails are sent
+    allow_notify: tuple[str, ...] = ()  # addresses that anybody may have told of the ends of their jobs
     url: str = ""  # the address that jobs are given; "": that of host and port
+
+    def __post_init__(self) -> None:
+        for rule in self.allow_notify:
+            check_rule(rule, "--allow-notify")
+        _check_command(self.mail_command, "--mail-command")
 
     @property
     def folder(self) -> "DataFolder":
@@ -71,3 +83,13 @@ class DataFolder:
 
     def lock(self, role: str) -> Path:
         return self.root / f"{role}.lock"
+
+
+def _check_command(command: str, field: str) -> None:
+    """InvalidSpec if it could never be run."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InvalidSpec(field, f"{command!r} cannot be split into words: {error}", "such as sendmail -t") from error
+    if words and not shutil.which(words[0]):
+        raise InvalidSpec(field, f"there is no program {words[0]}", "such as sendmail -t, or the whole path")

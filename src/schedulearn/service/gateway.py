@@ -26,6 +26,7 @@ from schedulearn.service.besides import Besides
 from schedulearn.service.limits import check_cpus_limit
 from schedulearn.service.logins import Logins
 from schedulearn.service.moving import check_move
+from schedulearn.service.notify.desk import Desk
 from schedulearn.service.overview import Lookout, Overview, Waiting
 from schedulearn.service.people import People
 from schedulearn.service.possible import check_container, check_possible
@@ -79,6 +80,7 @@ class Gateway:
         self._closing = threading.Event()
         self.auth = Authenticator(store)
         self.people = People(store, self.auth, clock)
+        self.notify = Desk(store, clock)
         self.beside = Besides(store, data, self._own)
         self.servers = Servers(store, wake, clock, lambda: self.health().scheduler_runs)
         self.logins = Logins(self.people, clock)
@@ -102,6 +104,7 @@ class Gateway:
         """InvalidSpec if this job would not be taken."""
         caller.must_be_person()
         self._check_priority(caller, spec.priority)
+        self.notify.check(caller, spec.notify)
         nodes = self._store.list_nodes()
         check_container(spec, nodes, self._store.setting("allow_mounts", []))
         if spec.snapshot and not self._snapshots.has(spec.snapshot):

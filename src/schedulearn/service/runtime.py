@@ -23,6 +23,9 @@ from schedulearn.service.housekeeping import Housekeeper, Storage, measure
 from schedulearn.service.keeper import NodeKeeper
 from schedulearn.service.launch import Launcher
 from schedulearn.service.monitor import Monitor
+from schedulearn.service.notify import desk
+from schedulearn.service.notify.notifier import Notifier
+from schedulearn.service.notify.sender import Sender
 from schedulearn.service.nudge import NudgeListener, nudge
 from schedulearn.service.progress import ProgressWatcher
 from schedulearn.service.roles import RoleLock, SchedulerLease
@@ -119,6 +122,7 @@ class Runtime:
         self._stack.callback(keeper.close)
         self.store.set_setting("allow_mounts", list(self.options.allow_mounts))
         self.store.set_setting("regrow_after", self.options.regrow_after)
+        notifier = self._notifier()
         self._scheduler = Scheduler(
             self.store,
             keeper.fleet,
@@ -133,14 +137,21 @@ class Runtime:
         self._thread = threading.Thread(target=self._run, args=(self._scheduler, on_end), name="scheduler")
         self._thread.start()
         self._stack.callback(self._stop_scheduler)
-        self._start_helpers(progress, keeper.fleet, self._scheduler)
+        self._start_helpers(progress, keeper.fleet, self._scheduler, notifier)
 
-    def _start_helpers(self, progress: ProgressWatcher, fleet: Fleet, scheduler: Scheduler) -> None:
+    def _notifier(self) -> Notifier:
+        """Made before the scheduler begins, so that it misses no end."""
+        rules, command = self.options.allow_notify, self.options.mail_command
+        self.store.set_setting(desk.RULES, list(rules))
+        self.store.set_setting(desk.MAIL, bool(command))
+        return Notifier(self.store, self.clock, Sender(self.store, self.clock.now, rules, command))
+
+    def _start_helpers(self, progress: ProgressWatcher, fleet: Fleet, scheduler: Scheduler, notifier: Notifier) -> None:
         options = self.options
         housekeeper = Housekeeper(self.store, self.folder, self.clock, options.keep_seconds, options.keep_bytes)
         listener = NudgeListener(self.folder.nudge_socket, scheduler.wake)
         attendant = Attendant(self.folder.beside_socket, fleet.beside)
-        for part in (progress, Monitor(self.store, fleet), housekeeper, listener, attendant):
+        for part in (progress, Monitor(self.store, fleet), housekeeper, listener, attendant, notifier):
             part.start()
             self._stack.callback(part.close)
 

@@ -15,6 +15,7 @@ from schedulearn.service.roles import TTL
 from schedulearn.store import (
     CurvePoint,
     JobRow,
+    Notice,
     Point,
     Progress,
     Series,
@@ -35,6 +36,7 @@ __all__ = [
     "JobRow",
     "LogPlace",
     "NodeView",
+    "Notice",
     "Point",
     "Policies",
     "PolicyChoice",

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from schedulearn.domain.errors import Conflict, NotFound
 from schedulearn.domain.ids import AttemptId, JobId
 from schedulearn.store.base import Part
-from schedulearn.store.tables import tokens, users
+from schedulearn.store.tables import notices, subscriptions, tokens, users
 from schedulearn.store.types import TokenRow, UserChanges, UserRole, UserRow
 
 
@@ -53,6 +53,8 @@ class Accounts(Part):
             if connection.execute(sa.delete(users).where(users.c.name == name)).rowcount == 0:
                 raise NotFound(f"there is no user {name}")
             connection.execute(sa.delete(tokens).where(tokens.c.user == name, tokens.c.job.is_(None)))
+            for theirs in (subscriptions, notices):
+                connection.execute(sa.delete(theirs).where(theirs.c.user == name))
 
     def add_token(self, user: str, label: str, hash: str, at: float, attempt: AttemptId | None = None) -> int:
         """Keep a token's hash (sha256, hexadecimal). With `attempt` it is that attempt's own. Returns its id."""

@@ -13,6 +13,7 @@ from schedulearn.store.fleet import Fleet
 from schedulearn.store.history import History
 from schedulearn.store.jobs import Jobs
 from schedulearn.store.metrics import Metrics
+from schedulearn.store.notices import Notices
 from schedulearn.store.roles import Roles
 from schedulearn.store.schema import prepare
 from schedulearn.store.settings import Settings
@@ -20,7 +21,7 @@ from schedulearn.store.upkeep import Upkeep
 from schedulearn.store.usages import Usages
 
 
-class Store(Jobs, Cycles, Fleet, History, Metrics, Usages, Roles, Accounts, Settings, Upkeep):
+class Store(Jobs, Cycles, Fleet, History, Metrics, Usages, Roles, Accounts, Settings, Notices, Upkeep):
     """All that is kept. Each method is its own short transaction; any thread may call any of them.
 
     StoreError if the database cannot be used, CorruptDatabase if it is damaged, Conflict if it refuses a row.

@@ -317,3 +317,30 @@ roles = Table(
     Column("renewed_at", Time, nullable=False),
     Column("ttl", Time, nullable=False),
 )
+
+# Whom each user wants to be told of the ends of their jobs.
+subscriptions = Table(
+    "subscriptions",
+    metadata,
+    Column("user", Words, primary_key=True),
+    Column("addresses", Json, nullable=False),
+    Column("given", Json, nullable=False),  # those that an administrator gave: no rule needs to cover them
+    Column("secret", Words, nullable=False),  # signs webhooks, so it is kept as it is; "": none was made yet
+)
+
+notices = Table(
+    "notices",
+    metadata,
+    Column("serial", Big, Identity(), primary_key=True),
+    Column("user", Words, nullable=False),
+    Column("address", Words, nullable=False),
+    Column("content", Json, nullable=False),  # whole: the job may be forgotten before it is sent
+    Column("created_at", Time, nullable=False),
+    Column("state", String(16), nullable=False),  # waiting, sent, given up
+    Column("tries", Integer, nullable=False),
+    Column("due_at", Time, nullable=False),  # when it is tried next
+    Column("problem", Words, nullable=False),  # of the last try
+    Index("ix_notices_due", "state", "due_at"),
+    Index("ix_notices_user", "user", "serial"),
+    sqlite_autoincrement=True,
+)

@@ -12,6 +12,7 @@ from schedulearn.domain.usage import Usage
 JobSort = Literal["id", "priority", "submitted_at", "finished_at", "name", "user", "state"]
 Source = Literal["report", "files", "pattern"]  # the first that has a metric is believed
 UserRole = Literal["admin", "user"]
+NoticeState = Literal["waiting", "sent", "given up"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +186,35 @@ class TokenRow:
     label: str
     created_at: float
     attempt: AttemptId | None = None  # set: it is this attempt's own, good for its reports alone
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Whom a user wants to be told of the ends of their jobs."""
+
+    addresses: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()  # those that an administrator gave: no rule needs to cover them
+    secret: str = ""  # signs webhooks; "": none was made yet
+
+
+class NewNotice(NamedTuple):
+    """Something to tell one address."""
+
+    user: str
+    address: str
+    content: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A notice, and what became of it until now."""
+
+    serial: int
+    user: str
+    address: str
+    content: dict[str, Any]
+    created_at: float
+    state: NoticeState
+    tries: int
+    due_at: float
+    problem: str  # of the last try

@@ -64,7 +64,10 @@ def _options(
     preemptible: Annotated[
         Text, typer.Option(metavar="auto|true|false", help="Whether others may push it back.")
     ] = None,
-    notify: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="Whom to tell. Repeatable.")] = None,
+    notify: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="Tell it when it is over: https://… or an e-mail address. Repeatable."),
+    ] = None,
     workdir: Annotated[
         Text, typer.Option(metavar="DIR", help="The folder that is copied and run in; usual is the present one.")
     ] = None,

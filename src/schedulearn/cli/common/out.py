@@ -4,12 +4,14 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from schedulearn.cli.view.table import Column, Row, plain_table
 from schedulearn.cli.view.words import clean
 
+_NARROW = 20  # columns: with less room breaking lines makes nothing better
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 
 
@@ -48,6 +50,14 @@ def width() -> int:
     return shutil.get_terminal_size((80, 24)).columns
 
 
+def wrapped(text: str, indent: int = 0) -> str:
+    """Broken between words to fit a terminal, its later lines indented; for anything else it stays one line."""
+    room = width() - indent
+    if not sys.stdout.isatty() or len(text) <= room or room < _NARROW:
+        return text
+    return textwrap.fill(text, room, break_long_words=False, break_on_hyphens=False).replace("\n", "\n" + " " * indent)
+
+
 def say_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
     if not sys.stdout.isatty():
         print(plain_table(columns, rows))
@@ -56,7 +66,10 @@ def say_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
 
     from schedulearn.cli.view.table import rich_table
 
-    Console(width=width()).print(rich_table(columns, rows, width()))
+    table = rich_table(columns, rows, width())
+    # What may not be shortened is not: then the terminal breaks the line, and nothing is lost.
+    needed = sum((column.width or 0) + 2 for column in table.columns)
+    Console(width=max(width(), needed)).print(table)
 
 
 def say_facts(facts: Sequence[tuple[str, str]]) -> None:
@@ -64,7 +77,7 @@ def say_facts(facts: Sequence[tuple[str, str]]) -> None:
     known = [(label, value) for label, value in facts if value]
     pad = max((len(label) for label, _ in known), default=0) + 2
     for label, value in known:
-        print(paint(label.ljust(pad), "dim") + value)
+        print(paint(label.ljust(pad), "dim") + wrapped(value, pad))
 
 
 def next_steps(steps: Mapping[str, str]) -> None:

@@ -26,8 +26,8 @@ COLUMNS = (
     Column("RAN", right=True),
     Column("STEP", right=True, need=75),
     Column("LOSS", right=True, need=70),
-    Column("CURVE", need=110),
-    Column("ETA", right=True, need=140),
+    Column("CURVE", need=72),
+    Column("ETA", right=True, need=85),
     Column("WHY", flex=True),
 )
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _GAP = "  "
 _LEAST = 8  # letters that a shortened column keeps
+_READABLE = 20  # letters of a column that should be left before another one is left out for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Column:
     title: str
     right: bool = False  # numbers are aligned at the right
     flex: bool = False  # may be shortened on a terminal
-    need: int = 0  # left out on a terminal narrower than this
+    need: int = 0  # may be left out where there is no room: the one that needs most goes first
 
 
 class Cell(NamedTuple):
@@ -59,22 +60,38 @@ def fit(naturals: Sequence[int], flex: Sequence[bool], room: int) -> list[int]:
     return widths
 
 
+def shown(columns: Sequence[Column], naturals: Sequence[int], width: int) -> list[int]:
+    """The columns for which there is room; one in which nothing stands (natural width 0) is left out first."""
+    kept = [i for i in range(len(columns)) if naturals[i] or not columns[i].need]
+    while _least(columns, naturals, kept) > width:
+        candidates = [i for i in kept if columns[i].need]
+        if not candidates:
+            break
+        kept.remove(max(candidates, key=lambda i: columns[i].need))
+    return kept
+
+
+def _least(columns: Sequence[Column], naturals: Sequence[int], kept: Sequence[int]) -> int:
+    widths = [min(naturals[i], _READABLE) if columns[i].flex else naturals[i] for i in kept]
+    titles = [len(columns[i].title) for i in kept]
+    return sum(map(max, widths, titles)) + len(_GAP) * (len(kept) - 1)
+
+
 def rich_table(columns: Sequence[Column], rows: Sequence[Row], width: int) -> "Table":
     """For a terminal of this width."""
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    shown = [i for i, column in enumerate(columns) if column.need <= width]
-    cells = [[_cell(row[i]) for i in shown] for row in rows]
-    naturals = [
-        max([cell_len(columns[i].title), *(cell_len(line[k].text) for line in cells)]) for k, i in enumerate(shown)
-    ]
-    widths = fit(naturals, [columns[i].flex for i in shown], width - len(_GAP) * (len(shown) - 1))
+    cells = [[_cell(value) for value in row] for row in rows]
+    naturals = [max((cell_len(line[i].text) for line in cells), default=0) for i in range(len(columns))]
+    kept = shown(columns, naturals, width)
+    wanted = [max(naturals[i], cell_len(columns[i].title)) for i in kept]
+    widths = fit(wanted, [columns[i].flex for i in kept], width - len(_GAP) * (len(kept) - 1))
     table = Table(box=None, padding=(0, len(_GAP), 0, 0), pad_edge=False, header_style="bold")
-    for i, column_width in zip(shown, widths, strict=True):
+    for i, column_width in zip(kept, widths, strict=True):
         justify: Literal["left", "right"] = "right" if columns[i].right else "left"
         table.add_column(columns[i].title, justify=justify, no_wrap=True, overflow="ellipsis", width=column_width)
     for line in cells:
-        table.add_row(*(Text(cell.text, style=cell.style) for cell in line))
+        table.add_row(*(Text(line[i].text, style=line[i].style) for i in kept))
     return table

@@ -34,7 +34,7 @@ def _cores(workers: Sequence[Json], latest: Sequence[Json]) -> str:
         return ""
     curve = sparkline([point["cpus"] for point in workers[0].get("points") or ()], 32)
     of = "" if limit is None else f" of {limit:g}"
-    return f"{curve}  {used:.2f}{of} cores".strip()
+    return f"{curve}  {used:.2f}{of} core{'' if limit == 1 else 's'}".strip()
 
 
 def _memory(workers: Sequence[Json], latest: Sequence[Json], over: bool) -> str:

@@ -1,5 +1,6 @@
 """Numbers, times and states as a person reads them."""
 
+import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ STATE_STYLE = {
     "succeeded": "green", "failed": "red", "cancelled": "dim",
     "up": "green", "draining": "yellow", "lost": "red", "removing": "yellow",
 }  # fmt: skip
+_DECADE = 10.0
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -77,12 +79,17 @@ def ago(text: str | None, now: datetime) -> str:
 
 
 def sparkline(values: Sequence[float], width: int = 16) -> str:
-    """A curve in one line of text, its last point at the right."""
+    """A curve in one line of text, its last point at the right.
+
+    One that spans more than a decade is drawn by its logarithm: a loss falls fast at first, and then slowly.
+    """
     finite = [v for v in values if isinstance(v, int | float) and abs(v) != float("inf") and v == v]
     if not finite:
         return ""
     if len(finite) > width:
         finite = [finite[round(i * (len(finite) - 1) / (width - 1))] for i in range(width)]
+    if min(finite) > 0 and max(finite) / min(finite) > _DECADE:
+        finite = [math.log(v) for v in finite]
     low, high = min(finite), max(finite)
     span = (high - low) or 1.0
     return "".join(_BLOCKS[min(7, int((v - low) / span * 8))] for v in finite)

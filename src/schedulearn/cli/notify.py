@@ -1,0 +1,159 @@
+"""`notify`: whom to tell when jobs are over."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from schedulearn.cli.common.out import next_steps, say, say_facts, say_json, say_table
+from schedulearn.cli.common.service import connect
+from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.view.table import Cell, Column
+from schedulearn.cli.view.words import Json, clean, clock
+
+app = verb_app()
+COLUMNS = (
+    Column("MADE"),
+    Column("STATE"),
+    Column("TRIES", right=True, need=70),
+    Column("TO", flex=True),
+    Column("NOTICE", flex=True),
+    Column("PROBLEM", flex=True, need=100),
+)
+STYLES = {"sent": "green", "waiting": "yellow", "given up": "red"}
+User = Annotated[str | None, typer.Option(metavar="NAME", help="Of another user: for administrators.")]
+
+
+@app.callback(invoke_without_command=True)
+def notify(ctx: typer.Context, user: User = None, as_json: AsJson = False) -> None:
+    """Say whom to tell when your jobs are over: web addresses (signed webhooks) and e-mail addresses.
+
+    \b
+    Examples:
+      schedulearn notify
+      schedulearn notify set ann@example.org
+      schedulearn notify set failed:ann@example.org https://hooks.example.org/ann
+      schedulearn notify test
+    """
+    if ctx.invoked_subcommand is None:
+        show(user, as_json)
+
+
+@app.command()
+def show(user: User = None, as_json: AsJson = False) -> None:
+    """Show whom, and what became of the last notices (the same as `schedulearn notify`)."""
+    with connect() as client:
+        answer = client.notify(user)
+    if as_json:
+        say_json(answer)
+    else:
+        _say(answer)
+
+
+@app.command("set")
+def set_(
+    address: Annotated[
+        list[str], typer.Argument(metavar="ADDRESS", help="https://…, an e-mail address; failed: for failures alone.")
+    ],
+    user: User = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell these of the end of every job, instead of those before.
+
+    \b
+    Examples:
+      schedulearn notify set ann@example.org
+      schedulearn notify set ann@example.org --user ann
+    """
+    _change(address, user, as_json)
+
+
+@app.command()
+def clear(user: User = None, as_json: AsJson = False) -> None:
+    """Tell nobody any more, except where a job itself says so.
+
+    \b
+    Example:
+      schedulearn notify clear
+    """
+    _change([], user, as_json)
+
+
+@app.command()
+def secret(
+    new: Annotated[bool, typer.Option("--new", help="Make another one; the one before is not used any more.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the secret with which your webhooks are signed.
+
+    \b
+    Example:
+      schedulearn notify secret
+    """
+    with connect() as client:
+        known = client.notify_secret(new)
+    if as_json:
+        say_json({"secret": known})
+    else:
+        say(known)
+
+
+@app.command("test")
+def send_test(as_json: AsJson = False) -> None:
+    """Send a test to all your addresses now.
+
+    \b
+    Example:
+      schedulearn notify test
+    """
+    with connect() as client:
+        count = client.test_notify()
+    if as_json:
+        say_json({"addresses": count})
+        return
+    say(f"A test is on its way to {count} address{'' if count == 1 else 'es'}.")
+    next_steps({"see what became of it": "schedulearn notify"} if count else {"name one": "schedulearn notify set …"})
+
+
+def _change(addresses: list[str], user: str | None, as_json: bool) -> None:
+    with connect() as client:
+        answer = client.set_notify(addresses, user)
+    if as_json:
+        say_json(answer)
+        return
+    whom = ", ".join(clean(address) for address in answer["addresses"]) or "nobody"
+    say(f"When a job of {answer['user']} is over, {whom} will be told.", "green")
+    if addresses and user is None:
+        next_steps({"try it": "schedulearn notify test"})
+
+
+def _say(answer: Json) -> None:
+    rules = ", ".join(clean(rule) for rule in answer["allowed"])
+    say_facts(
+        [
+            ("user", clean(answer["user"])),
+            ("told of every end", ", ".join(clean(a) for a in answer["addresses"]) or "nobody"),
+            ("given to you", ", ".join(clean(a) for a in answer["given"])),
+            ("anybody may use", rules or "nothing: an administrator allows it with up --allow-notify"),
+            ("e-mails", "yes" if answer["mail"] else "no: the service was started without --mail-command"),
+        ]
+    )
+    if answer["notices"]:
+        now = datetime.now(UTC)
+        say()
+        say_table(
+            COLUMNS,
+            [
+                (
+                    clock(one["created_at"], now),
+                    Cell(one["state"], STYLES.get(one["state"], "")),
+                    str(one["tries"]),
+                    one["address"],
+                    one["text"],
+                    one["problem"],
+                )
+                for one in answer["notices"]
+            ],
+        )
+    say()
+    next_steps({"change it": "schedulearn notify set ADDRESS…", "for one job": "schedulearn run --notify ADDRESS -- …"})

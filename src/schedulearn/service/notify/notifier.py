@@ -1,0 +1,136 @@
+"""Tells people that their jobs are over. Beside the scheduler: it reads the history, and nobody waits for it.
+
+Notices are made of the history and kept, both in one transaction, and are sent afterwards: after a crash each is sent
+that may not have been. So a notice arrives at least once, or it is written down why it did not.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from schedulearn.domain.errors import InvalidSpec
+from schedulearn.domain.job import HistoryEvent
+from schedulearn.domain.notice import Address, parse_address
+from schedulearn.domain.ports import Clock
+from schedulearn.domain.states import JobState
+from schedulearn.service.notify import content
+from schedulearn.service.notify.errors import Undelivered
+from schedulearn.store import JobRow, NewNotice, Notice, Store
+
+_LOG = logging.getLogger(__name__)
+_EVERY = 1.0  # seconds between two looks
+_AT_ONCE = 4  # notices on their way at the same time; of each user one
+_LAST_WORDS = 2.0  # seconds that those on their way get when the service stops
+# Seconds until the next try: 8 tries within about 17 hours.
+DELAYS = (5.0, 30.0, 120.0, 600.0, 3600.0, 3 * 3600.0, 12 * 3600.0)
+Send = Callable[[Notice], None]
+
+
+class Notifier:
+    def __init__(self, store: Store, clock: Clock, send: Send, delays: Sequence[float] = DELAYS) -> None:
+        """`send` tries once, and raises Undelivered."""
+        self._store, self._clock, self._send, self._delays = store, clock, send, delays
+        self._looked = 0  # the last event that was looked at
+        self._stop = threading.Event()
+        self._busy: set[str] = set()  # users with a notice on its way
+        self._changed = threading.Condition()
+        store.follow_ends()
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="notify", daemon=True).start()
+
+    def close(self) -> None:
+        """What is on its way gets a moment; what is not sent by then is sent, perhaps again, by the next service."""
+        self._stop.set()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._busy, _LAST_WORDS)
+
+    def _run(self) -> None:
+        while not self._stop.wait(_EVERY):
+            try:
+                self.follow()
+                self.deliver()
+            except Exception:
+                _LOG.warning("notices could not be looked after; it is tried again", exc_info=True)
+
+    # --- from the history to notices
+
+    def follow(self) -> None:
+        """Make notices of what has ended since."""
+        ends, looked = self._store.new_ends(self._looked)
+        if ends:
+            new = [notice for _, event in ends for notice in self._notices(event)]
+            dropped = self._store.add_notices(new, self._clock.now(), looked)
+            if dropped:
+                _LOG.warning("%d notices were dropped: their users have too many that wait", dropped)
+        self._looked = looked
+
+    def _notices(self, event: HistoryEvent) -> Iterable[NewNotice]:
+        row = self._store.job(event.job) if event.job is not None else None
+        if row is None or event.state is None or _own_doing(event, row):
+            return []  # who has deleted it knows
+        targets = self._targets(row, event.state)
+        if not targets:
+            return []
+        said = content.of_end(row, event, str(self._store.setting("url", "")))
+        return [NewNotice(row.job.user, target, said) for target in targets]
+
+    def _targets(self, row: JobRow, state: JobState) -> list[str]:
+        wanted = [*row.job.spec.notify, *self._store.subscription(row.job.user).addresses]
+        addresses = [address for text in wanted if (address := _parsed(text))]
+        return list(dict.fromkeys(address.target for address in addresses if address.wants(state)))
+
+    # --- from notices to people
+
+    def deliver(self) -> None:
+        """Send those that are due, as many at once as may be. Returns at once."""
+        with self._changed:
+            busy = set(self._busy)
+        for notice in self._store.due_notices(self._clock.now(), _AT_ONCE - len(busy), busy):
+            with self._changed:
+                self._busy.add(notice.user)
+            threading.Thread(target=self._try, args=(notice,), name="notice", daemon=True).start()
+
+    def idle(self) -> bool:
+        """Whether nothing is on its way."""
+        with self._changed:
+            return not self._busy
+
+    def _try(self, notice: Notice) -> None:
+        try:
+            self._try_once(notice)
+        except Exception:
+            if not self._stop.is_set():  # else the store is closed: the next service goes on
+                _LOG.warning("notice %d could not be sent", notice.serial, exc_info=True)
+        finally:
+            with self._changed:
+                self._busy.discard(notice.user)
+                self._changed.notify_all()
+
+    def _try_once(self, notice: Notice) -> None:
+        try:
+            self._send(notice)
+        except Undelivered as error:
+            self._put_off(notice, error)
+        else:
+            self._store.notice_tried(notice.serial, "sent", self._clock.now(), "")
+
+    def _put_off(self, notice: Notice, error: Undelivered) -> None:
+        now = self._clock.now()
+        if error.final or notice.tries >= len(self._delays):
+            _LOG.warning("a notice of %s is given up: %s", notice.user, error)
+            self._store.notice_tried(notice.serial, "given up", now, str(error))
+        else:
+            self._store.notice_tried(notice.serial, "waiting", now + self._delays[notice.tries], str(error))
+
+
+def _own_doing(event: HistoryEvent, row: JobRow) -> bool:
+    """Who has cancelled their own job need not be told."""
+    return event.state is JobState.CANCELLED and event.cause == f"cancelled by {row.job.user}"
+
+
+def _parsed(text: str) -> Address | None:
+    try:
+        return parse_address(text)
+    except InvalidSpec:
+        return None  # of a job that was submitted before addresses were checked

@@ -1,0 +1,56 @@
+"""The site of the documentation: it can be built, loads nothing from elsewhere, and its reference is up to date."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from schedulearn import variables
+from support.pages import ROOT
+
+REFERENCE = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["pages"]()
+
+
+@pytest.mark.parametrize("name", sorted(REFERENCE))
+def test_the_reference_is_up_to_date(name: str) -> None:
+    page = ROOT / "docs" / "reference" / name
+    assert page.read_text("utf-8") == REFERENCE[name], "run: python scripts/reference.py --write"
+
+
+def test_every_variable_of_our_own_is_in_the_reference_and_no_other() -> None:
+    files = [file for file in (ROOT / "src").rglob("*.py") if file.name != "variables.py"]
+    used = {name for file in files for name in re.findall(r"\bSCHEDULEARN_[A-Z_]+\b", file.read_text("utf-8"))}
+    assert {*variables.CLIENT, *variables.SERVICE, *variables.JOB} == used
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site") / "site"
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, env=env)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def test_it_is_built_without_a_warning_with_every_page(site: Path) -> None:
+    pages = {str(page.relative_to(ROOT / "docs").with_suffix(".html")) for page in (ROOT / "docs").rglob("*.md")}
+    assert pages <= {str(page.relative_to(site)) for page in site.rglob("*.html")}
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    """Links may lead away; scripts, styles, fonts and pictures may not."""
+    for page in site.rglob("*.html"):
+        text = page.read_text("utf-8")
+        loaded = re.findall(r"<(?:script|img|iframe|source)[^>]*\ssrc=\"?([^\s\">]+)", text)
+        loaded += [
+            href for tag, href in re.findall(r"<link([^>]*)\shref=\"?([^\s\">]+)", text) if "canonical" not in tag
+        ]
+        assert [url for url in loaded if re.match(r"(https?:)?//", url)] == [], page
+    for file in [*site.rglob("*.css"), *site.rglob("*.js")]:
+        text = file.read_text("utf-8")
+        assert not re.search(r"url\([\"']?(https?:)?//|unpkg|jsdelivr|cdnjs|googleapis", text), file
