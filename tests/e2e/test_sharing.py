@@ -8,6 +8,7 @@ import pytest
 
 from schedulearn.client import Client
 from schedulearn.executors.process.cgroups import detect
+from schedulearn.policies.presets import DEFAULT_PRESET
 from support.jobs import in_state, kinds, script, submit
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
@@ -94,3 +95,14 @@ def test_limits_go_when_another_policy_is_set_and_come_with_its_parameters(clien
     client.set_policy("fifo")
     wait_until(lambda: limit(service, flat) == 2.0, PATIENCE, "it is not limited any more")
     assert client.policy()["fault"] is None
+
+
+def test_a_user_is_told_of_every_limit_that_it_asked_for_also_by_default(client: Client, service: Service) -> None:
+    client.set_policy(DEFAULT_PRESET)
+    job = trains(client)
+    for count, asked in enumerate((0.5, 0.4, 0.3), 1):
+        client.update(job, cpus_limit=asked)
+        told = wait_until(lambda count=count: events(client, job, "limits_set")[count - 1 :], PATIENCE, "it is told")
+        assert told[0]["data"]["cpus"] == asked
+        assert limit(service, job) == asked
+    client.delete(job)

@@ -336,5 +336,8 @@ def test_limits_are_changed_or_it_is_said_why_not(make: Any, bench: Any) -> None
     assert event.limits.cpus == 0.6
     usage = bench.until(lambda: executor.usage(launch.worker, launch.node))
     assert bool(event.problem) == (usage.limits.cpus != 0.6)
+    assert not event.automatic
+    executor.set_limits(launch.worker, launch.node, Limits(cpus=0.5), automatic=True)
+    assert bench.recorder.wait(LimitsSet, launch.worker, 2).automatic, "nobody asked for that one"
     executor.stop(launch.worker, launch.node, 0)
     bench.ended(launch)

@@ -48,6 +48,21 @@ def test_a_container_is_measured_from_its_second_interval_on() -> None:
     assert machine.lists() == {1: "CL"}
 
 
+def test_the_largest_numbers_there_are_grow_as_small_ones_do() -> None:
+    values = [1.7, -1.7, 1.0, 1.0, -0.5]
+    machines = [Machine(FlowCon(itval=10)) for _ in range(2)]
+    for machine, scale in zip(machines, (1.0, 1e308), strict=True):
+        machine.arrive(1)
+        machine.arrive(2)
+        for value in values:
+            machine.interval({1: value * scale, 2: 1.0 / (1 + machine.now)})
+    small, large = ([answer.growth for _, answer in machine.answers] for machine in machines)
+    assert len(small) == len(large)
+    for one, other in zip(small, large, strict=True):
+        assert other == pytest.approx(one)
+    assert machines[0].lists() == machines[1].lists()
+
+
 def test_what_grows_again_goes_back_to_the_new_ones() -> None:
     machine = Machine(FlowCon(alpha=0.02, itval=10))
     machine.arrive(1)

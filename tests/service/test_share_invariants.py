@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from schedulearn.domain.ids import WorkerId
 from schedulearn.policies.share.division import max_min
+from schedulearn.policies.share.fair import Fair
 from schedulearn.policies.share.flowcon import FlowCon
 from schedulearn.policies.share.shortest import Shortest
 from support.live_machine import LiveMachine
@@ -150,6 +151,28 @@ def test_a_machine_that_refuses_is_shared_fairly_and_says_so_once(story: list[An
     for job in live.jobs.values():
         for worker in job.tenant.workers:
             assert live.engine.held[worker] == before.get(worker, job.tenant.cpus)
+
+
+@given(_stage, _story, st.sampled_from(["", "refuses", "is away", "crash"]))
+@few
+def test_a_policy_without_limits_leaves_none_behind(stage: str, story: list[Any], trouble: str) -> None:
+    live = Story(stage, story).live
+    live.engine.refuses = Anybody() if trouble == "refuses" else set()
+    live.engine.is_away = trouble in ("is away", "crash")
+    live.stage, live.stage_name = Fair(), "fair"
+    if trouble == "is away":
+        live.live()
+    else:
+        live.machine.follow(live.stage, live.stage_name)
+        live.settle()
+    if trouble == "crash":
+        live.live()
+    live.engine.refuses, live.engine.is_away = set(), False
+    while not live.machine.is_idle:
+        assert live.wake_at is not None, "somebody must look"
+        live.pass_time(live.wake_at - live.clock.now())
+        live.settle()
+    assert all(live.held(job) == pytest.approx(job.allowed) for job in live.jobs.values())
 
 
 class Anybody(set[WorkerId]):

@@ -6,6 +6,7 @@ The machine's own thread is played by the test, except where threads are what it
 import math
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from schedulearn.domain.events import LimitsSet, Shared
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.job import Accrual
-from schedulearn.domain.spec import JobSpec, WorkerResources
+from schedulearn.domain.spec import JobSpec, Launcher, WorkerResources
 from schedulearn.domain.usage import Limits, Usage
 from schedulearn.policies.notes import Note
 from schedulearn.policies.registry import STAGES, StageInfo
@@ -22,7 +23,7 @@ from schedulearn.policies.sharing import ShareNode, Shares
 from schedulearn.service.config import DataFolder
 from schedulearn.service.container_monitor import LiveContainerMonitor, Outlook
 from schedulearn.service.machine import Machine
-from schedulearn.service.tenants import Roll, Tenant
+from schedulearn.service.tenants import Roll, Tenant, rolls
 from schedulearn.store import Point, Store
 from support.builders import job, node
 from support.clock import HandClock
@@ -39,10 +40,14 @@ class Says:
     def __init__(self, limits: Callable[[ShareNode], dict[int, float]] = lambda node: {}) -> None:
         self.limits = limits
         self.saw: list[dict[str, Any]] = []
+        self.counts, self.remembers, self.remembered = True, dict[str, Any](), dict[str, Any]()
 
     def share(self, node: ShareNode, memory: Any) -> Shares:
         self.saw.append({str(c.job): c for c in node.containers()})
-        memory["looks"] = memory.get("looks", 0) + 1
+        self.remembered = dict(memory)
+        memory.update(self.remembers)
+        if self.counts:
+            memory["looks"] = memory.get("looks", 0) + 1
         return Shares({JobId(number): cores for number, cores in self.limits(node).items()}, node.now + 5)
 
 
@@ -78,8 +83,15 @@ class World:
         return [note.kind for event in self.posted for note in event.notes]
 
     def refuse(self, worker: str, cores: float) -> bool:
-        limits = Limits(cpus=cores)
-        return self.machine.answered(LimitsSet(0.0, WorkerId.parse(worker), limits, "no control groups"))
+        return self.answer(worker, cores, "no control groups")
+
+    def answer(self, worker: str, cores: float, problem: str = "", *, automatic: bool = True) -> bool:
+        event = LimitsSet(0.0, WorkerId.parse(worker), Limits(cpus=cores), problem, automatic=automatic)
+        return self.machine.answered(event)
+
+    def shows(self, worker: str, cores: float) -> None:
+        """What the kernel says."""
+        self.executor.used[worker] = Usage(0.0, 1.0, limits=Limits(cpus=cores))
 
 
 @pytest.fixture
@@ -129,7 +141,6 @@ def test_who_leaves_is_let_go_so_that_it_can_save(world: World, stage: Says) -> 
     world.look(tenant(1))
     stage.limits = lambda node: {}
     assert world.look() == {"1.1.0": 2.0}
-    assert world.machine.answered(LimitsSet(0.0, WorkerId.parse("1.1.0"), Limits(cpus=2.0)))
 
 
 def test_a_container_of_a_later_attempt_is_another_one(world: World, stage: Says) -> None:
@@ -159,9 +170,103 @@ def test_another_stage_begins_with_an_empty_memory_and_the_limits_of_before(worl
     world.look(tenant(1))
     world.machine.follow(Fair(), "fair")
     assert not world.machine.is_idle
+    world.shows("1.1.0", 0.2)
     assert world.look(tenant(1)) == {"1.1.0": 2.0}
+    assert not world.machine.is_idle, "nobody has seen yet that it is free"
+    assert kept(world)[1], "nor would the next life believe it"
+    assert world.machine.look() == world.clock.now() + 1.0, "soon it will"
+    world.shows("1.1.0", 2.0)
+    world.look(tenant(1))
     assert world.posted[-1].memory is None
     assert world.machine.is_idle
+
+
+@pytest.mark.parametrize("shown", [None, 0.2])
+def test_limits_of_an_earlier_life_go_although_nothing_is_known_yet_of_who_has_them(
+    world: World, stage: Says, shown: float | None
+) -> None:
+    """The service died before they were lifted. Workers are adopted later than the loop first looks."""
+    stage.limits = lambda node: {1: 0.2}
+    world.look(tenant(1))
+    world.stage = Fair()
+    world.live(world.posted[-1].memory)
+    assert world.look(tenant(1)) == {"1.1.0": 2.0}
+    if shown:
+        world.shows("1.1.0", shown)
+    assert world.look(tenant(1)) == ({"1.1.0": 2.0} if shown else {}), "what was told may have got lost"
+    assert not world.machine.is_idle
+    world.shows("1.1.0", 2.0)
+    world.look(tenant(1))
+    assert world.machine.is_idle
+
+
+def test_a_limit_that_cannot_be_lifted_keeps_the_loop_at_it(world: World, stage: Says) -> None:
+    stage.limits = lambda node: {1: 0.2}
+    world.look(tenant(1))
+    world.shows("1.1.0", 0.2)
+    world.machine.follow(Fair(), "fair")
+    world.look(tenant(1))
+    assert world.refuse("1.1.0", 2.0)
+    assert world.look(tenant(1)) == {}, "its engine needs time"
+    assert not world.machine.is_idle
+    world.clock.pass_time(10)
+    assert world.look(tenant(1)) == {"1.1.0": 2.0}
+
+
+def test_what_is_only_measured_is_written_down_once_a_minute(world: World, stage: Says) -> None:
+    def measure(looks: int) -> int:
+        before = len(world.posted)
+        for _ in range(looks):
+            world.clock.pass_time(5)
+            stage.remembers = {**stage.remembers, "seen": {"1": {"cpu": world.clock.now()}}, "due": world.clock.now()}
+            world.look(tenant(1))
+        return len(world.posted) - before
+
+    stage.counts = False
+    measure(1)
+    assert measure(11) == 0
+    assert measure(1) == 1
+    stage.remembers["order"] = [1]
+    assert measure(1) == 1, "that is a decision"
+    stage.limits = lambda node: {1: 0.5}
+    assert measure(1) == 1
+    stage.limits = lambda node: {}
+    assert measure(3) == 0
+    world.machine.follow(stage, "says")
+    stage.remembers = {}
+    world.look(tenant(1))
+    assert stage.remembered["due"] == world.clock.now(), "other parameters do not make it forget what is not kept"
+
+
+def test_a_machine_on_which_nothing_can_be_decided_is_left_alone(world: World) -> None:
+    fixed = tenant(1, cpus=1.0, least=1.0)
+    world.look(fixed)
+    assert world.machine.look() is None
+    world.look(fixed, tenant(2))
+    assert world.machine.look() == world.clock.now() + 5
+
+
+def test_who_asked_tells_whose_answer_it_is(world: World, stage: Says) -> None:
+    stage.limits = lambda node: {1: 0.5}
+    world.look(tenant(1))
+    stage.limits = lambda node: {1: 0.3}
+    world.look(tenant(1))
+    assert world.answer("1.1.0", 0.5), "an answer that is late"
+    assert not world.answer("1.1.0", 0.3, automatic=False), "its user wants the very same"
+    assert not world.answer("1.1.0", 0.3, "no control groups", automatic=False)
+    assert world.look(tenant(1)) == {}
+    assert world.notes() == []
+
+
+def test_a_horovod_worker_that_carries_the_others_is_told_once(world: World, stage: Says) -> None:
+    here = tenant(1, 0, 1)
+    carried = replace(here, job=job(1, launcher=Launcher.HOROVOD))
+    stage.limits = lambda node: {1: 1.0}
+    assert world.look(carried) == {"1.1.0": 0.5, "1.1.1": 0.5}
+    world.shows("1.1.0", 1.0)  # that of both
+    world.shows("1.1.1", 0.5)
+    assert world.look(carried) == {}
+    assert world.look(here) == {"1.1.0": 0.5}, "of any other it is its own"
 
 
 # --- what goes wrong
@@ -182,10 +287,14 @@ def test_a_machine_that_cannot_set_limits_is_shared_fairly(world: World, stage: 
     (note,) = world.posted[-1].notes
     assert (note.kind, note.node, note.job) == ("share_refused", "a", 1)
     assert "no control groups" in note.cause
+    world.shows("2.1.0", 2.0)
+    world.look(tenant(1), tenant(2))
     assert kept(world) == ("fair", {}, "says cannot set limits there: no control groups")
     looks = len(stage.saw)
     assert world.look(tenant(1), tenant(2), tenant(3)) == {}
     assert (len(stage.saw), world.notes()) == (looks, ["share_refused"])
+    world.clock.pass_time(299)
+    assert world.look(tenant(1), tenant(2)) == {}
     world.machine.follow(stage, "says")
     retried = world.look(tenant(1), tenant(2))
     assert retried == {"1.1.0": 0.5, "2.1.0": 0.5}, "a policy that is set anew is tried anew"
@@ -203,7 +312,30 @@ def test_a_worker_that_has_just_ended_refuses_nothing(world: World, stage: Says)
     assert world.refuse("1.1.0", 0.5)
     world.look(tenant(1))
     assert world.notes() == []
-    assert not world.refuse("1.1.0", 1.0), "what its user asked for is not the loop's to answer"
+    world.look()
+    assert not world.refuse("1.1.0", 0.5), "it is not there any more"
+
+
+def test_a_machine_that_could_not_set_limits_is_tried_again(world: World, stage: Says) -> None:
+    stage.limits = lambda node: {1: 0.5}
+    world.look(tenant(1))
+    world.shows("1.1.0", 2.0)
+    for _ in range(3):
+        world.refuse("1.1.0", 0.5)
+        assert world.look(tenant(1)) == {}
+        assert kept(world)[0] == "fair"
+        world.clock.pass_time(20)
+        assert world.machine.look() == world.clock.now() + 280
+        world.clock.pass_time(280)
+        assert world.look(tenant(1)) == {"1.1.0": 0.5}
+    assert world.notes() == ["share_refused"]
+    world.answer("1.1.0", 0.5)
+    world.shows("1.1.0", 0.5)
+    assert world.look(tenant(1)) == {}
+    assert (world.notes(), kept(world)[2]) == (["share_refused", "share_resumed"], "")
+    world.clock.pass_time(600)
+    world.look(tenant(1))
+    assert len(world.notes()) == 2
 
 
 def test_a_stage_that_fails_limits_nobody(world: World, stage: Says) -> None:
@@ -211,10 +343,12 @@ def test_a_stage_that_fails_limits_nobody(world: World, stage: Says) -> None:
     world.look(tenant(1))
     stage.limits = lambda node: {1: 0.01}  # below what its lease guarantees
     assert world.look(tenant(1)) == {"1.1.0": 2.0}
-    assert "share stage says on node a: BadPlan" in world.posted[-1].fault
-    assert kept(world) == ("fair", {}, world.posted[-1].fault)
+    fault = world.posted[-1].fault
+    assert "share stage says on node a: BadPlan" in fault
+    world.shows("1.1.0", 2.0)
     assert world.look(tenant(1)) == {}
-    assert [bool(event.fault) for event in world.posted] == [False, True], "said once"
+    assert kept(world) == ("fair", {}, fault)
+    assert [bool(event.fault) for event in world.posted] == [False, True, False], "said once"
 
 
 # --- what is measured
@@ -328,10 +462,10 @@ def test_who_arrives_is_limited_at_once_and_its_story_says_why(bench: Bench) -> 
     assert told(bench) == {f"{one}.1.0": 0.5, f"{two}.1.0": 0.5}
     event = next(found.event for found in bench.store.events_after(0, one) if found.event.kind == "share_limit")
     assert (event.node, event.attempt, event.data) == ("a", 1, {"after": 0.5})
-    bench.executor.sink(LimitsSet(0.0, WorkerId(one, 1, 0), Limits(cpus=0.5)))
-    bench.executor.sink(LimitsSet(0.0, WorkerId(two, 1, 0), Limits(cpus=0.7)))
+    bench.executor.sink(LimitsSet(0.0, WorkerId(one, 1, 0), Limits(cpus=0.7), automatic=True))
+    bench.executor.sink(LimitsSet(0.0, WorkerId(two, 1, 0), Limits(cpus=0.5)))
     bench.cycle()
-    assert "limits_set" not in bench.story(one), "that was said"
+    assert "limits_set" not in bench.story(one), "that was said, or will be"
     assert "limits_set" in bench.story(two), "that was somebody else"
     assert set(bench.store.load_state().shares) == {"a", "b"}
 
@@ -360,6 +494,8 @@ def test_another_policy_lifts_all_limits_and_ends_the_loops(bench: Bench) -> Non
     set_share(bench, "halves")
     jobs = running(bench, 2)
     until(bench, lambda: all(limits_of(bench, number) for number in jobs))
+    for number in jobs:
+        bench.executor.used[f"{number}.1.0"] = Usage(0.0, 1.0, limits=Limits(cpus=2.0))
     set_share(bench, "fair")
     until(bench, lambda: not bench.store.load_state().shares)
     assert set(told(bench).values()) == {2.0}
@@ -380,6 +516,73 @@ def test_after_a_crash_limits_are_as_they_were(bench: Bench) -> None:
     assert told(bench) == {f"{one}.1.0": 0.5}, "not what its user allows"
     until(bench, lambda: seen)
     assert (seen, limits_of(bench, one)) == ([0.5], 1)
+
+
+def test_whole_cores_that_a_job_was_given_are_its_own(bench: Bench) -> None:
+    bench.ask("policy", preset="cores-strict", stages={}, params={})
+    (one,) = running(bench, 1)
+    (roll,) = rolls(bench.scheduler.state, {}).values()
+    assert [(tenant.id, tenant.least, tenant.cpus) for tenant in roll.tenants] == [(one, 2.0, 2.0)]
+    bench.ask("update", one, cpus_limit=1.5)
+    bench.cycle()
+    (roll,) = rolls(bench.scheduler.state, {}).values()
+    assert roll.tenants[0].least == 1.5, "no more than its user allows"
+
+
+def test_a_limit_of_whole_cores_does_not_outlive_them(store: Store, folder: DataFolder, clock: HandClock) -> None:
+    """A lease that is as the spec asks for does not tell whether it was of whole cores."""
+    bench = Bench(store, folder, clock, node("a", cpus=1))
+    bench.ask("policy", preset="cores-strict", stages={}, params={})
+    number = bench.running(cpus=1, cpus_max=2)
+    bench.ask("policy", preset="fifo", stages={}, params={})
+    bench.cycle()
+    bench.live()
+    assert told(bench) == {f"{number}.1.0": 2.0}
+    bench.executor.sink(LimitsSet(0.0, WorkerId(number, 1, 0), Limits(cpus=2.0), automatic=True))
+    bench.cycle()
+    assert "limits_set" not in bench.story(number), "nobody asked for it"
+
+
+def test_who_is_there_is_told_anew_when_its_time_limit_changes(bench: Bench) -> None:
+    (one,) = running(bench, 1)
+    before = rolls(bench.scheduler.state, {})
+    bench.ask("update", one, time_limit=60.0)
+    bench.cycle()
+    after = rolls(bench.scheduler.state, before)
+    assert after != before
+    assert after[A].tenants[0].job.time_limit == 60.0
+    assert before[A].tenants[0].job.time_limit is None
+    assert rolls(bench.scheduler.state, after)[A].tenants[0] is after[A].tenants[0], "what is the same is not made anew"
+
+
+class SlowPast:
+    """A store whose past jobs take a long time to read."""
+
+    def __init__(self) -> None:
+        self.reads, self.asked, self.go_on = 0, threading.Event(), threading.Event()
+
+    def last_succeeded(self) -> None:
+        self.reads += 1
+        self.asked.set()
+        assert self.go_on.wait(60)
+
+
+def test_that_jobs_have_ended_is_said_without_waiting_for_who_estimates() -> None:
+    store = SlowPast()
+    outlook = Outlook(store)  # type: ignore[arg-type]
+    asks = threading.Thread(target=outlook.by_others, args=(job(1), 0.0))
+    refreshes = threading.Thread(target=outlook.refresh, daemon=True)
+    asks.start()
+    assert store.asked.wait(60)
+    refreshes.start()
+    refreshes.join(60)
+    waited = refreshes.is_alive()
+    store.go_on.set()
+    asks.join()
+    assert not waited
+    outlook.by_others(job(1), 0.0)
+    outlook.by_others(job(1), 0.0)
+    assert store.reads == 2, "once more, not each time"
 
 
 def test_a_slow_machine_delays_nobody(bench: Bench) -> None:

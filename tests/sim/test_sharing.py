@@ -56,6 +56,24 @@ def ends(result: Result) -> list[float]:
     return [job.ended for job in sorted(result.jobs, key=lambda job: job.serial)]
 
 
+class Looks:
+    """Limits nobody, and notes what is guaranteed to each and what it may use."""
+
+    def __init__(self) -> None:
+        self.saw: list[tuple[float, float]] = []
+
+    def share(self, node: ShareNode, memory: Any) -> Shares:
+        self.saw += [(container.least, container.most) for container in node.containers()]
+        return Shares()
+
+
+@pytest.mark.parametrize(("preset", "least"), [("fifo", 0.001), ("cores-attend", 2.0)])
+def test_whole_cores_that_a_job_was_given_are_its_own(preset: str, least: float) -> None:
+    looks = Looks()
+    run(jobs([(0, 10)]), replace(build_policy(preset), share=looks))
+    assert looks.saw[0] == (least, 2.0)
+
+
 # --- without limits
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from schedulearn.domain.errors import NotFound
 from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.store import Point, Series
+from schedulearn.store import Mark, Point, Series
 from schedulearn.store.thinning import MOST_POINTS
 
 AT = 1_700_000_000.25
@@ -207,6 +207,18 @@ def test_a_batch_is_a_handful_of_statements(make, statements):
     statements.clear()
     make.store.add_points(job.id, 1, 0, "report", points(range(100, 200)) + points(range(100, 200), "acc"))
     assert len(statements) <= 5
+
+
+def test_news_are_of_the_named_metric_and_others_are_not_even_read(make, statements):
+    one, two = make.running(), make.running()
+    for job in (one, two):
+        make.store.add_points(job.id, 1, 0, "report", points([1, 2], "acc") + points([3, 4, 5]))
+    statements.clear()
+    found = make.store.news({one.id: Mark("loss", 1), two.id: Mark("acc")})
+    steps = {job: [point.step for point in news.points] for job, news in found.items()}
+    assert steps == {one.id: [40, 50], two.id: [10, 20]}
+    assert "metric_series.name IN" in statements[0]
+    assert make.store.news({one.id: Mark("other")}) == {}
 
 
 def test_how_far_the_output_was_searched(make):

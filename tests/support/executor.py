@@ -46,7 +46,7 @@ class FakeExecutor:
     def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:
         self.calls.append(("regroup", str(worker), group.generation, group.members))
 
-    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:
+    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits, *, automatic: bool = False) -> None:
         self.calls.append(("set_limits", str(worker), limits))
 
     def usage(self, worker: WorkerId, node: NodeName) -> Usage | None:

@@ -29,18 +29,21 @@ class Engine:
         self.held: dict[WorkerId, float] = {}  # cores
         self.asked: list[LimitsSet] = []
         self.refuses: set[WorkerId] = set()
+        self.is_away = False  # it knows nobody, and what it is told is lost
 
     def usage(self, worker: WorkerId, node: NodeName) -> Usage | None:
-        if worker not in self.used:
+        if self.is_away or worker not in self.used:
             return None
         return Usage(self._clock.now(), self.used[worker], limits=Limits(cpus=self.held[worker]))
 
-    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:
+    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits, *, automatic: bool = False) -> None:
         assert limits.cpus is not None
+        if self.is_away:
+            return
         problem = "no control groups" if worker in self.refuses else "" if worker in self.used else "it has ended"
         if not problem:
             self.held[worker] = limits.cpus
-        self.asked.append(LimitsSet(self._clock.now(), worker, limits, problem))
+        self.asked.append(LimitsSet(self._clock.now(), worker, limits, problem, automatic=automatic))
 
 
 class Values:

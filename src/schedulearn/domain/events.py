@@ -65,6 +65,7 @@ class LimitsSet(Event):
     limits: Limits  # in force now, as they were read back; what was asked where that failed
     problem: str = ""  # why they could not be changed; "" if they were
     threads_fixed: int | None = None  # so many threads it has, and cannot change that; None: they follow its limits
+    automatic: bool = False  # no person asked for it: a share loop did, or the worker's group has another size
 
 
 @dataclass(frozen=True, slots=True)

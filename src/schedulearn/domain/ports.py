@@ -72,8 +72,11 @@ class Executor(Protocol):
     def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:
         """Tell it who belongs to the group from now on. Nothing happens if it knows of a newer one, or is not there."""
 
-    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:
-        """Change what a running worker may use, all of it or nothing; LimitsSet follows if anything had to change."""
+    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits, *, automatic: bool = False) -> None:
+        """Change what a running worker may use, all of it or nothing; LimitsSet follows if anything had to change.
+
+        `automatic`: a share loop wants it, no person does; LimitsSet says so, too.
+        """
 
     def usage(self, worker: WorkerId, node: NodeName) -> Usage | None:
         """What it has used so far, and its limits. Never waits; None: it does not run, or nothing is known yet."""

@@ -110,8 +110,8 @@ class Fleet:
     def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:
         self._tell(worker, node, lambda executor: executor.regroup(worker, node, group))
 
-    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:
-        self._tell(worker, node, lambda executor: executor.set_limits(worker, node, limits))
+    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits, *, automatic: bool = False) -> None:
+        self._tell(worker, node, lambda executor: executor.set_limits(worker, node, limits, automatic=automatic))
 
     def usage(self, worker: WorkerId, node: NodeName) -> Usage | None:
         executor = self.executor_of(node)

@@ -28,21 +28,27 @@ class Outlook:
     def __init__(self, store: Store) -> None:
         self._estimator = Estimator(store)
         self._lock = threading.Lock()
+        self._stale = threading.Event()
 
     def refresh(self) -> None:
-        """Jobs have ended since."""
-        with self._lock:
-            self._estimator.refresh()
+        """Jobs have ended since. Never waits, not even while somebody asks."""
+        self._stale.set()
 
     def by_steps(self, job: Job, progress: Progress | None, used: float, per_step: float | None) -> Estimate | None:
         """Core-seconds."""
         with self._lock:
-            return self._estimator.work(job, progress, used, per_step)
+            return self._current().work(job, progress, used, per_step)
 
     def by_others(self, job: Job, now: float) -> Estimate | None:
         """Seconds, by jobs like it."""
         with self._lock:
-            return self._estimator.remaining(job, None, now)
+            return self._current().remaining(job, None, now)
+
+    def _current(self) -> Estimator:
+        if self._stale.is_set():
+            self._stale.clear()
+            self._estimator.refresh()
+        return self._estimator
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from schedulearn.control.share import ShareLoop
 from schedulearn.domain.events import LimitsSet, Shared
@@ -21,19 +21,15 @@ from schedulearn.policies.notes import Note
 from schedulearn.policies.share.fair import Fair
 from schedulearn.policies.sharing import Container, Left, Share
 from schedulearn.service.container_monitor import LiveContainerMonitor
+from schedulearn.service.share_memory import Limit, gist, kept, limits_in
 from schedulearn.service.tenants import Roll, Tenant
 
 _LOG = logging.getLogger(__name__)
 _SAME = 1e-4  # cores: limits closer than that are one, however the kernel rounds
 _AFTER_A_REFUSAL = 10.0  # seconds until a worker is told again what it could not be held to
-_MOST_LIFTED = 100  # workers that left with their limits lifted, whose answers may still come
-
-
-class Limit(NamedTuple):
-    """What the stage lets a job use."""
-
-    arrived_at: float  # of the container that it was meant for
-    cores: float
+_TRY_AGAIN = 300.0  # seconds that a machine which could not set limits is shared fairly
+_SEE_AGAIN = 1.0  # seconds until it is looked whether limits that were lifted have gone
+_KEEP_EVERY = 60.0  # seconds between two times that what was merely measured is written down
 
 
 class Machine:
@@ -54,13 +50,18 @@ class Machine:
         self._saved = saved
         self._tenants: dict[JobId, Tenant] = {}  # in the order of arrival
         self._loop = ShareLoop(Fair(), "fair")
+        self._stage: tuple[Share, str] = Fair(), "fair"  # that was chosen
         self._problem = ""  # why it is shared fairly although another stage was chosen
+        self._try_at: float | None = None  # when that is tried again
+        self._kept_at = 0.0  # when something was last written down
         self._lock = threading.Lock()  # guards what follows: the scheduler's thread reads or writes that, too
         self._roll: Roll | None = None  # None: nobody has said yet who is there
         self._chosen: tuple[Share, str] | None = None  # the stage to follow from the next look on
-        self._limits = _limits_in(saved)
-        self._asked: dict[WorkerId, float] = {}  # what each was last told to use, or uses without being told
-        self._lifted: dict[WorkerId, float] = {}  # the same of those that have left
+        self._limits = limits_in(saved)
+        self._inherits = bool(self._limits)
+        self._lifting: dict[JobId, Limit] = {}  # no longer wanted, but nobody has seen yet that they have gone
+        self._asked: dict[WorkerId, float] = {}  # what each was last told to use; without it, what its user lets it
+        self._works = False  # a limit was set since the stage was begun
         self._refused: dict[WorkerId, str] = {}  # who keeps its limits, and why
         self._patient: dict[WorkerId, float] = {}  # when each of those is told again
 
@@ -87,22 +88,23 @@ class Machine:
         return replace(limits, cpus=min(limits.cpus, limit.cores / beside))
 
     def answered(self, event: LimitsSet) -> bool:
-        """Whether this is the answer to something that was asked here."""
+        """Whether this is the answer to something that was asked here of a worker that is still there."""
         with self._lock:
-            asked = self._asked.get(event.worker, self._lifted.get(event.worker))
-            ours = asked is not None and event.limits.cpus is not None and _same(asked, event.limits.cpus)
+            ours = event.automatic and event.worker in self._asked
             if ours and event.problem:
                 self._refused[event.worker] = event.problem
                 self._patient[event.worker] = self._clock.now() + _AFTER_A_REFUSAL
             elif ours:
+                self._works = True
                 self._patient.pop(event.worker, None)
         return ours
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody is limited, nor will be."""
+        """Whether nobody is limited, as far as the kernel says, nor will be."""
         with self._lock:
-            return not self._limits and self._chosen is None and isinstance(self._loop.stage, Fair)
+            is_limited = self._limits or self._lifting or self._patient
+            return not is_limited and self._chosen is None and isinstance(self._loop.stage, Fair)
 
     # --- the worker monitor
 
@@ -132,28 +134,34 @@ class Machine:
 
     def set_limit(self, job: JobId, cores: float) -> None:
         with self._lock:
-            if math.isinf(cores):
-                self._limits.pop(job, None)
-            else:
+            before = self._limits.pop(job, None)
+            if math.isfinite(cores):
                 self._limits[job] = Limit(self._tenants[job].arrived_at, cores)
+                self._lifting.pop(job, None)
+            elif before:
+                self._lifting[job] = before
 
     def _enforce(self) -> None:
         """Tell every worker that does not keep to its job's limit. Never more than its user lets it use."""
         for tenant in self._tenants.values():
             limit = self._limits.get(tenant.id)
             each = min(tenant.cpus, limit.cores / len(tenant.workers)) if limit else tenant.cpus
-            for worker in tenant.workers:
-                self._hold(tenant, worker, each)
+            are_held = [self._hold(tenant, worker, each) for worker in tenant.workers]
+            if limit is None and all(are_held):
+                with self._lock:
+                    self._lifting.pop(tenant.id, None)
 
-    def _hold(self, tenant: Tenant, worker: WorkerId, cores: float) -> None:
+    def _hold(self, tenant: Tenant, worker: WorkerId, cores: float) -> bool:
+        """Whether the kernel is seen to hold it to that already, or to nothing."""
         usage = self._monitor.usage(tenant.id, worker)
+        found = tenant.of_one(worker, usage.limits).cpus if usage else None
+        is_so = found is None or _same(found, cores)
         with self._lock:
-            told = self._asked.get(worker, tenant.cpus)
-            found = usage.limits.cpus if usage and usage.limits.cpus is not None else told
-            if (_same(told, cores) and _same(found, cores)) or self._patient.get(worker, 0.0) > self.now:
-                return
-            self._asked[worker] = cores
-            self._executor.set_limits(worker, self.name, Limits(cpus=cores))
+            is_told = _same(self._asked.get(worker, tenant.cpus), cores)
+            if not (is_told and is_so) and self._patient.get(worker, 0.0) <= self.now:
+                self._asked[worker] = cores
+                self._executor.set_limits(worker, self.name, Limits(cpus=cores), automatic=True)
+        return usage is not None and is_told and is_so
 
     # --- its own thread
 
@@ -164,7 +172,7 @@ class Machine:
         self.now = self._clock.now()
         self._begin(self._roll)
         self._monitor.look(self._tenants.values(), self.now)
-        notes, fault = self._refusals(), ""
+        notes, fault = [*self._refusals(), *self._tried_again()], ""
         try:
             notes += self._loop.look(self, self).notes
         except Exception as error:
@@ -177,7 +185,11 @@ class Machine:
 
     def _wake_at(self) -> float | None:
         with self._lock:
-            again = [self._loop.wake_at, *self._patient.values()]
+            again = [self._try_at, *self._patient.values()]
+            if isinstance(self._loop.stage, Fair) and self._lifting:
+                again.append(self.now + _SEE_AGAIN)
+        if any(container.least < container.most - _SAME for container in self.containers()):
+            again.append(self._loop.wake_at)  # else there is nothing to decide until somebody comes or goes
         return min((at for at in again if at is not None), default=None)
 
     def _begin(self, roll: Roll) -> None:
@@ -191,66 +203,75 @@ class Machine:
                     del self._limits[job]
                     if job in before:
                         self._let_go(before[job])
+            self._lifting = {job: limit for job, limit in self._lifting.items() if job in self._tenants}
             here = {worker for tenant in roll.tenants for worker in tenant.workers}
+            if self._inherits:  # what was asked may have got lost: ask again
+                self._asked = {w: math.nan for job in self._limits for w in self._tenants[job].workers}
+                self._inherits = False
             self._asked = {worker: cores for worker, cores in self._asked.items() if worker in here}
             self._patient = {w: at for w, at in self._patient.items() if w in here and at > self.now}
             if chosen:
                 self._refused.clear()
                 self._patient.clear()
-                self._problem = ""
+                self._problem, self._try_at, self._stage = "", None, chosen
                 self._loop = ShareLoop(*chosen, memory=self._remembered(chosen[1]))
 
     def _let_go(self, tenant: Tenant) -> None:
         """It is being stopped, or has ended. To save should not take long."""
         for worker in tenant.workers:
-            self._lifted[worker] = tenant.cpus
-            self._executor.set_limits(worker, self.name, Limits(cpus=tenant.cpus))
-        while len(self._lifted) > _MOST_LIFTED:
-            del self._lifted[next(iter(self._lifted))]
+            self._executor.set_limits(worker, self.name, Limits(cpus=tenant.cpus), automatic=True)
 
     def _remembered(self, stage: str) -> dict[str, Any]:
         """Also with other parameters: who was watched before still is."""
+        if self._loop.name == stage:
+            return dict(self._loop.memory)
         saved = self._saved or {}
         return dict(saved["memory"]) if saved.get("stage") == stage else {}
 
     def _refusals(self) -> list[Note]:
-        """A machine that cannot set limits is shared fairly. That those of a worker which has just ended cannot be set
-        means nothing."""
+        """A machine that cannot set limits is shared fairly for a while. That those of a worker which has just ended
+        cannot be set means nothing; where a limit cannot be lifted, it would not help. Said once."""
         with self._lock:
             refused, self._refused = self._refused, {}
         here = {worker: tenant for tenant in self._tenants.values() for worker in tenant.workers}
         for worker, problem in refused.items():
             tenant = here.get(worker)
-            if tenant and self._executor.usage(worker, self.name) and not isinstance(self._loop.stage, Fair):
-                name, asked = self._loop.name, self._asked.pop(worker, None)
+            is_limited = tenant and tenant.id in self._limits and not isinstance(self._loop.stage, Fair)
+            if tenant and is_limited and self._executor.usage(worker, self.name):
+                name, asked, is_known = self._loop.name, self._asked.pop(worker, None), bool(self._problem)
                 self._be_fair(f"{name} cannot set limits there: {problem}")
+                self._try_at = self.now + _TRY_AGAIN
+                if is_known:
+                    break
                 words = f"{name} sets no limits on node {self.name}, which is shared fairly: {problem}"
                 return [Note("share_refused", words, tenant.id, self.name, {"cores": asked, "problem": problem})]
         return []
 
+    def _tried_again(self) -> list[Note]:
+        """Whether a machine that could not set limits can do so now. There is a problem until one was set."""
+        if self._try_at is not None and self.now >= self._try_at:
+            self._try_at, self._works = None, False
+            self._loop = ShareLoop(*self._stage)
+        if not (self._problem and self._works) or isinstance(self._loop.stage, Fair):
+            return []
+        self._problem, name = "", self._loop.name
+        return [Note("share_resumed", f"{name} sets limits on node {self.name} again", None, self.name, {})]
+
     def _be_fair(self, problem: str) -> None:
-        """Until a policy is set anew."""
+        """After a refusal for a while, after a fault until a policy is set anew."""
         self._problem = problem
         self._loop = ShareLoop(Fair(), "fair")
         self._loop.look(self, self)
 
     def _tell_of(self, notes: Sequence[Note], fault: str) -> None:
-        kept = {
-            "stage": self._loop.name,
-            "memory": self._loop.memory,
-            "limits": {str(job): list(limit) for job, limit in self._limits.items()},
-            "problem": self._problem,
-        }
-        memory = kept if kept["memory"] or kept["limits"] or self._problem else None
-        if notes or fault or memory != self._saved:
-            self._saved = memory
+        """What is merely measured differs at every look: that is no reason for a transaction each time."""
+        memory = kept(self._loop.name, self._loop.memory, {**self._lifting, **self._limits}, self._problem)
+        is_late = self.now >= self._kept_at + _KEEP_EVERY and memory != self._saved
+        if notes or fault or is_late or gist(memory) != gist(self._saved):
+            self._saved, self._kept_at = memory, self.now
             lines = tuple(HistoryEvent(self.now, n.kind, n.words, n.job, node=n.node, data=dict(n.data)) for n in notes)
             self._post(Shared(self.now, self.name, lines, memory, fault))
 
 
 def _same(one: float, other: float) -> bool:
     return abs(one - other) <= _SAME
-
-
-def _limits_in(saved: Mapping[str, Any] | None) -> dict[JobId, Limit]:
-    return {JobId(int(job)): Limit(*limit) for job, limit in (saved or {}).get("limits", {}).items()}

@@ -421,6 +421,10 @@ class Scheduler:
             self._executor.regroup(worker.id, worker.node, attempt.group)
         if job.cpus_limit is not None or job.cores:
             self._set_limits(cmd.SetLimits(worker.id, worker.node, Limits(cpus=job.cpus)))
+        elif job.shape.least_cores and job.cpus > job.shape.slots:
+            # Whole cores may have been given out before, and this the least of them.
+            limits = self._shares.within(worker.id, worker.node, Limits(cpus=job.cpus))
+            self._executor.set_limits(worker.id, worker.node, limits, automatic=True)
         if job.state is JobState.STOPPING or (leaves and worker.started_at is None):
             self._executor.stop(worker.id, worker.node, 0.0 if job.forget else job.spec.grace)
         elif job.state in (JobState.PAUSED, JobState.QUEUED) and not leaves:

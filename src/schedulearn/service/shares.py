@@ -113,13 +113,11 @@ class Shares:
         return loop.machine.within(worker, limits) if loop else limits
 
     def answered(self, event: LimitsSet) -> bool:
-        """Whether a loop asked for this. It looks again at once if it was refused."""
-        for loop in self._loops.values():
-            if loop.machine.answered(event):
-                if event.problem:
-                    loop.wake()
-                return True
-        return False
+        """Whether no person asked for this. If a loop did, and was refused, it looks at once."""
+        for loop in self._loops.values() if event.automatic else ():
+            if loop.machine.answered(event) and event.problem:
+                loop.wake()
+        return event.automatic
 
     def close(self) -> None:
         """What is set stays set: the jobs go on, too."""

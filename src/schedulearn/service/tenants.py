@@ -9,7 +9,9 @@ from schedulearn.control.state import State
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.job import Accrual, Attempt, Job
 from schedulearn.domain.resources import CPUS
+from schedulearn.domain.spec import Launcher
 from schedulearn.domain.states import JobState
+from schedulearn.domain.usage import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,13 @@ class Tenant:
     ran: Accrual
     job: Job = field(compare=False)  # a copy: the scheduler changes its own
     yields: bool = False  # its target is reached: others go first
+    time_limit: float | None = None  # seconds
+
+    def of_one(self, worker: WorkerId, found: Limits) -> Limits:
+        """The limits of one worker. Those that the kernel shows of the first of a Horovod job are for all, who run in
+        it."""
+        carries = self.job.spec.launcher is Launcher.HOROVOD and worker.rank == 0
+        return found.shared_by(len(self.workers)) if carries else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +70,8 @@ def _tenants(job: Job, attempt: Attempt) -> Iterator[tuple[NodeName, Tenant]]:
         present = tuple(worker.id for worker in there if worker.ended_at is None and worker.left_at is None)
         if present:
             arrived = _as_stored(min(worker.started_at or 0.0 for worker in there))
-            least = job.spec.resources.cpus_min * len(present)
-            yield node, Tenant(job.id, arrived, present, job.cpus, least, job.ran, job, job.yields)
+            least = min(job.shape.per_worker[CPUS], job.cpus) * len(present)  # whole cores may be more than it may use
+            yield node, Tenant(job.id, arrived, present, job.cpus, least, job.ran, job, job.yields, job.time_limit)
 
 
 def _as_stored(at: float) -> float:

@@ -139,11 +139,12 @@ class SimulatedExecutor:
         if found := self._world.running(worker):
             found.regroup(self._world.now(), worker.rank, group)
 
-    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:  # noqa: ARG002
+    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits, *, automatic: bool = False) -> None:  # noqa: ARG002
         found = self._world.running(worker)
         if found and worker in self._watched and limits.over(found.limits) != found.limits:
             problem = found.set_limits(self._world.now(), limits)
-            self._emit(LimitsSet(self._world.now(), worker, limits if problem else found.limits, problem))
+            now = limits if problem else found.limits
+            self._emit(LimitsSet(self._world.now(), worker, now, problem, automatic=automatic))
 
     def usage(self, worker: WorkerId, node: NodeName) -> Usage | None:  # noqa: ARG002
         found = self._world.running(worker)

@@ -102,8 +102,8 @@ class Machine:
 
     def _container(self, number: JobId, tenant: Tenant) -> Container:
         job = tenant.model.job
-        least = job.spec.resources.cpus_min * tenant.workers
         most = min(self.cores, job.cpus * tenant.workers) if job.cpus > 0 else self.cores
+        least = min(most, job.shape.per_worker[CPUS] * tenant.workers)  # whole cores may be more than it may use
         limit = tenant.limit if tenant.limit < math.inf else None
         return Container(number, tenant.arrived_at, least, most, limit, reached=job.yields)
 

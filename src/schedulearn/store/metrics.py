@@ -172,7 +172,8 @@ class Metrics(Part):
 
 def _changed_since(connection: sa.Connection, marks: Mapping[JobId, Mark]) -> list[sa.Row[Any]]:
     """The series of the named metrics that have grown; of several workers, that of the one which speaks for the job."""
-    query = sa.select(metric_series).where(metric_series.c.job.in_(marks)).order_by(metric_series.c.rank.desc())
+    series, names = metric_series.c, sorted({mark.metric[:_LONGEST_NAME] for mark in marks.values()})
+    query = sa.select(metric_series).where(series.job.in_(marks), series.name.in_(names)).order_by(series.rank.desc())
     named = [row for row in connection.execute(query) if row.name == marks[JobId(row.job)].metric[:_LONGEST_NAME]]
     return [row for row in {row.job: row for row in named}.values() if row.total != marks[JobId(row.job)].known]
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -119,9 +120,16 @@ class DockerExecutor:
     def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:  # noqa: ARG002
         self._submit(worker, self._regroup, worker, group)
 
-    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:  # noqa: ARG002
+    def set_limits(
+        self,
+        worker: WorkerId,
+        node: NodeName,  # noqa: ARG002
+        limits: Limits,
+        *,
+        automatic: bool = False,
+    ) -> None:
         if worker in self._known:
-            self._submit(worker, self._set_limits, worker, limits)
+            self._submit(worker, self._set_limits, worker, limits, automatic)
 
     def usage(self, worker: WorkerId, node: NodeName) -> Usage | None:  # noqa: ARG002
         return self._usage.read(worker) if worker in self._followers else None
@@ -337,12 +345,12 @@ class DockerExecutor:
             log.info("worker %s is not told of its group: %s", worker, refusal)
             return
         if carried_group(paths):  # also if it knew of the group: a crash may have come before its limits
-            follow_group(told, self._limiter.present(worker, paths), partial(self._set_limits, worker))
+            follow_group(told, self._limiter.present(worker, paths), partial(self._set_limits, worker, automatic=True))
 
-    def _set_limits(self, worker: WorkerId, limits: Limits) -> None:
+    def _set_limits(self, worker: WorkerId, limits: Limits, automatic: bool) -> None:
         event = self._limiter.set(worker, self._paths(worker), limits) if worker in self._followers else None
         if event:
-            self._emit(event)
+            self._emit(replace(event, automatic=automatic))
 
     def _forget(self, job: JobId) -> None:
         found = [state for state in self._containers.ours() if _job_of(state) == job]

@@ -103,8 +103,15 @@ class ProcessExecutor:
     def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:  # noqa: ARG002
         self._submit(worker, self._regroup, worker, group)
 
-    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits) -> None:  # noqa: ARG002
-        self._submit(worker, self._set_limits, worker, limits)
+    def set_limits(
+        self,
+        worker: WorkerId,
+        node: NodeName,  # noqa: ARG002
+        limits: Limits,
+        *,
+        automatic: bool = False,
+    ) -> None:
+        self._submit(worker, self._set_limits, worker, limits, automatic)
 
     def usage(self, worker: WorkerId, node: NodeName) -> Usage | None:  # noqa: ARG002
         with self._lock:
@@ -257,9 +264,11 @@ class ProcessExecutor:
             # Also if it knew of the group: a crash may have come before its limits.
             groups = self._usage.place(worker, paths).groups
             if text or groups:
-                follow_group(text or known, limits_each(paths, groups), partial(self._set_limits, worker))
+                follow_group(
+                    text or known, limits_each(paths, groups), partial(self._set_limits, worker, automatic=True)
+                )
 
-    def _set_limits(self, worker: WorkerId, limits: Limits) -> None:
+    def _set_limits(self, worker: WorkerId, limits: Limits, automatic: bool) -> None:
         paths = self._paths(worker)
         if worker not in self._watched:
             return
@@ -270,7 +279,7 @@ class ProcessExecutor:
             now, problem = limits, str(error)
         if now:
             fixed = fixed_threads(said_of_threads(paths))
-            self._emit(LimitsSet(self._clock.now(), worker, now, problem, fixed))
+            self._emit(LimitsSet(self._clock.now(), worker, now, problem, fixed, automatic))
 
     def _forget(self, job: JobId) -> None:
         job_paths = JobPaths.of(self._root, job)

@@ -100,8 +100,9 @@ class Watched:
 
     def _gain(self, before: float, after: float) -> float:
         """On the job's own scale, from the lowest to the highest seen: neither its unit nor its zero matters."""
-        span = self.highest - self.lowest
-        return 0.0 if span <= _SAME * max(abs(self.highest), abs(self.lowest)) else abs(after - before) / span
+        highest, lowest = self.highest / 2, self.lowest / 2  # halves: the difference of any two is a number
+        span = highest - lowest
+        return 0.0 if span <= _SAME * max(abs(highest), abs(lowest)) else abs(after / 2 - before / 2) / span
 
     def move(self, alpha: float) -> List:
         """To the list where its growth belongs; returns the one where it was."""
