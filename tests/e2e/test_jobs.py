@@ -258,8 +258,8 @@ def test_a_paused_job_stands_still_and_goes_on(client: Client, service: Service,
         shims = {int(p.name) for p in Path("/proc").glob("[0-9]*") if b"shim.py" in _words(p)}
         return {process_state(pid) for pid in job_processes(service.data, f"{job}.1.0") if pid not in shims}
 
-    # A child that ended at this very moment stays a zombie until its suspended parent looks at it; a shell whose child was
-    # suspended between vfork and exec sleeps (D) until that goes on, and is suspended then.
+    # A child that ended at this very moment stays a zombie until its suspended parent looks at it. A shell whose child
+    # was suspended between vfork and exec sleeps (D) until that goes on, and is suspended then.
     wait_until(lambda: states() - {"Z", "D"} == {"T"}, PATIENCE, "the whole tree is suspended")
     gate.touch()
     ran = client.job(job)["run_seconds"]
