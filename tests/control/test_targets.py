@@ -84,7 +84,7 @@ def test_news_of_a_target_that_no_longer_counts_are_ignored(event: ev.Event, why
 # --- yield
 
 
-@pytest.mark.parametrize("preset", ["fifo", "srtf", "tiresias", "elastic-fifo", "ffdl", "afs-l", "cores-attend", "edf"])
+@pytest.mark.parametrize("preset", ["fifo", "srtf", "tiresias", "elastic-fifo", "ffdl", "afs-l", "edf"])
 def test_whoever_waits_takes_its_place_under_any_order(preset: str) -> None:
     w = World(node("a", cpus=2), policy=preset)
     running(w, aims(1, workers=2, priority=90))
@@ -96,6 +96,17 @@ def test_whoever_waits_takes_its_place_under_any_order(preset: str) -> None:
     assert w.running() == [2], "whatever its priority"
     assert w.job(1).preemptions == 1
     assert w.exited(2) == [1], "and it trains on with what others leave"
+
+
+@pytest.mark.parametrize("preset", ["cores-strict", "cores-attend", "cores-proportional"])
+def test_where_whole_cores_are_given_out_nobody_who_runs_loses_any(preset: str) -> None:
+    w = World(node("a", cpus=2), policy=preset)
+    running(w, aims(1, cpus=2.0, priority=90))
+    w.submit(job(2, cpus=2.0, priority=10))
+    reached(w, 1)
+    w.settle()
+    assert w.running() == [1]
+    assert w.exited(1) == [2]
 
 
 def test_one_that_may_not_be_interrupted_is_not() -> None:

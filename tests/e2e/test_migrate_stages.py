@@ -58,6 +58,7 @@ def service(daemons: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             added = running.cli("nodes", "add", daemons(number).address, "--name", name, "--image", IMAGE)
             assert added.returncode == 0, added.stderr
         yield running
+    daemons.clean()
 
 
 @pytest.fixture

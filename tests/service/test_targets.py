@@ -78,7 +78,7 @@ def test_nobody_is_asked_for_who_has_no_target_or_reached_it(bench: Bench, monke
     bench.cycle(10.0)
     assert asked == []
     job = bench.running(target=Target(0.5))
-    for _ in range(3):
+    for _ in range(5):
         bench.cycle(0.5)
     assert [list(metrics) for metrics, _ in asked] == [[job]], "one look in two seconds"
     report(bench, job, 0.4, 0.4, 0.4)

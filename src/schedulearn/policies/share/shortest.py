@@ -17,7 +17,7 @@ _TURNS, _WISHES, _PARAMS = "shortest.turns", "shortest.wishes", "shortest.params
 _LONGEST = 8  # times `look`: as seldom as it looks while nothing changes
 _DOUBT = 4.0  # an estimate whose ends are further apart than this factor says nothing of who is shorter
 _MATTERS = 0.1  # part of a limit; less is no reason to change it
-_BROKEN = 2.0  # a job that has used so many times what it said it would need in all has said nothing
+_BROKEN = 5.0  # a job that has used so many times what it said it would need in all has said nothing
 _FORGIVEN = 1e-6  # seconds
 _EQUAL = 1e-9  # cores
 
@@ -45,9 +45,9 @@ class Shortest:
     it. That makes the average completion time short, and keeps the machine as busy as ever. A job that cannot use the
     whole machine, but would be the last to end, goes before.
 
-    Nobody gets less than `floor` of an equal share. A job of which nobody can tell what is left, or that should have
-    ended by now, or has used twice what it ever said it would need in all, has its equal share: neither silence nor a
-    wrong word is punished, or rewarded for long. One that has reached its target has its floor, and what all others
+    Nobody gets less than `floor` of an equal share. A job of which nobody can tell what is left, that should have ended
+    by now, or that has used five times what it ever said it would need in all, has its equal share: neither silence nor
+    a wrong word is punished, or rewarded for long. One that has reached its target has its floor, and what all others
     leave.
 
     It looks `look` seconds after each change, then ever more seldom. While nobody comes or goes, limits are lowered at
