@@ -371,7 +371,6 @@ def test_values_count_once_and_only_those_of_this_attempt(bench: Bench, world: W
     world.look(here)
     assert world.monitor.evaluation(number, now) == 1.0
     assert world.monitor.evaluation(number, now + 10) is None
-    assert world.monitor.goal(number) == "min"
 
 
 def test_what_is_left_is_told_by_the_cpu_that_steps_took_however_slow_they_were(bench: Bench, world: World) -> None:

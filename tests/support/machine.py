@@ -102,9 +102,6 @@ class Machine:
         values = [value for at, value in self.tenants[job].reports if at > since]
         return sum(values) / len(values) if values else None
 
-    def goal(self, job: JobId) -> str:
-        return "min"
-
     def left(self, job: JobId) -> Estimate | None:
         tenant = self.tenants[job]
         left = None if tenant.work is None else max(0.0, tenant.work * tenant.off - tenant.used)

@@ -46,9 +46,6 @@ class ContainerMonitor(Protocol):
     def evaluation(self, job: JobId, since: float) -> float | None:
         """The mean of the metric values that came after `since` until now; None: it was silent."""
 
-    def goal(self, job: JobId) -> str:
-        """Is its metric to fall (min) or to rise (max)?"""
-
     def left(self, job: JobId) -> Left | None:
         """Core-seconds that it still needs, by what it has reported and used so far; None: nobody can tell."""
 

@@ -98,9 +98,6 @@ class LiveContainerMonitor:
         new = [(total, count) for at, total, count in self._containers[job].reports if at > since]
         return sum(total for total, _ in new) / sum(count for _, count in new) if new else None
 
-    def goal(self, job: JobId) -> str:
-        return self._containers[job].tenant.job.spec.metric.goal
-
     def left(self, job: JobId) -> Left | None:
         """By its own steps and what each took of the CPU; else by jobs like it, as if it used all that it may."""
         container = self._containers[job]

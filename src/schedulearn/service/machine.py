@@ -124,9 +124,6 @@ class Machine:
     def evaluation(self, job: JobId, since: float) -> float | None:
         return self._monitor.evaluation(job, since)
 
-    def goal(self, job: JobId) -> str:
-        return self._monitor.goal(job)
-
     def left(self, job: JobId) -> Left | None:
         return self._monitor.left(job)
 

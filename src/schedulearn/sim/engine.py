@@ -50,14 +50,17 @@ class SimOptions:
     timeline: bool = False  # keep who ran where and when
 
 
+_Due = tuple[float, JobId, int]  # (time, job, version of its model)
+
+
 @dataclass(slots=True)
 class _Agenda:
     """What is to come, besides the control loop's own timers."""
 
     arrivals: Sequence[tuple[float, int]]  # (time, serial), in order
     next_arrival: int = 0
-    ends: list[tuple[float, JobId, int]] = field(default_factory=list)  # (time, job, version of its model)
-    targets: list[tuple[float, JobId, int]] = field(default_factory=list)  # reached then; likewise
+    ends: list[_Due] = field(default_factory=list)
+    targets: list[_Due] = field(default_factory=list)  # reached then
     nodes: list[tuple[float, int, bool]] = field(default_factory=list)  # (time, node, is it back?)
 
 
@@ -163,9 +166,9 @@ class Simulation:
                 coming = time
         return coming
 
-    def _is_stale(self, end: tuple[float, JobId, int]) -> bool:
-        model = self.models.get(end[1])
-        return model is None or model.version != end[2]
+    def _is_stale(self, due: _Due) -> bool:
+        model = self.models.get(due[1])
+        return model is None or model.version != due[2]
 
     # --- what happens
 
@@ -185,11 +188,15 @@ class Simulation:
         apply(self.state, ev.Submitted(now, job))
 
     def _ends(self, now: float) -> None:
-        ends = self._agenda.ends
-        while ends and ends[0][0] <= now:
-            end = heapq.heappop(ends)
-            if not self._is_stale(end):
-                self._end(self.models[end[1]], now)
+        for model in self._due(self._agenda.ends, now):
+            self._end(model, now)
+
+    def _due(self, heap: list[_Due], now: float) -> Iterator[JobModel]:
+        """Those whose time has come, unless something has changed for them since."""
+        while heap and heap[0][0] <= now:
+            due = heapq.heappop(heap)
+            if not self._is_stale(due):
+                yield self.models[due[1]]
 
     def _end(self, model: JobModel, now: float) -> None:
         job, attempt = model.job, self.state.attempts[model.job.id]
@@ -211,11 +218,8 @@ class Simulation:
 
     def _targets(self, now: float) -> None:
         """Jobs whose training is good enough. Commands that stop them are carried out with the others."""
-        targets = self._agenda.targets
-        while targets and targets[0][0] <= now:
-            due = heapq.heappop(targets)
-            if not self._is_stale(due):
-                self._reached(self.models[due[1]], now)
+        for model in self._due(self._agenda.targets, now):
+            self._reached(model, now)
 
     def _reached(self, model: JobModel, now: float) -> None:
         job, values = model.job, model.latest()

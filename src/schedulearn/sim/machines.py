@@ -72,10 +72,6 @@ class Machine:
         values = self.tenants[job].model.reported(since, self.now)
         return sum(values) / len(values) if values else None
 
-    def goal(self, job: JobId) -> str:
-        curve = self.tenants[job].model.trace.learning
-        return curve.goal if curve else "min"
-
     def left(self, job: JobId) -> Left | None:
         tenant = self.tenants[job]
         found = self._facts.estimate(tenant.model.job, self.now)
