@@ -32,7 +32,12 @@ JOBS = [
     ("ablation", "digits_sgd.py", 300, 0.3, {}),
     ("broken", "missing.py", 1, 0.1, {"priority": 95}),
 ]
-PAGES = {"overview": "/", "jobs": "/jobs", "job": "/jobs/2"}
+PAGES = {"overview": "/", "jobs": "/jobs", "job": "/jobs/2", "timeline": "/timeline", "submit": "/submit"}
+# What is typed into the form.
+TYPED = {
+    "command": "python train.py --epochs 20", "name": "mnist", "workers": "1..2", "cpus": "0.5..1", "priority": "60",
+    "time_limit": "six hours", "target": "loss=0.05:stop",
+}  # fmt: skip
 
 
 def main() -> None:
@@ -52,6 +57,10 @@ def main() -> None:
         time.sleep(WARM_UP)
         for name, path in PAGES.items():
             page.open(service.url + path)
+            if name == "submit":
+                for field, text in TYPED.items():
+                    page.fill(f"[name={field}]", text)
+                page.script("document.activeElement.blur(); scrollTo(0, 0)")
             take(page, folder, name)
 
 

@@ -56,6 +56,7 @@ TABLE: list[tuple[str, str, Any, int, int, int, int, int]] = [
     ("PATCH", f"{V1}/nodes/local", {"drain": True}, 401, 403, 403, 202, 403),
     ("DELETE", f"{V1}/nodes/local", None, 401, 403, 403, 409, 403),
     ("GET", f"{V1}/overview", None, 401, 200, 200, 200, 403),
+    ("GET", f"{V1}/timeline", None, 401, 200, 200, 200, 403),
     ("POST", f"{V1}/logins", {}, 401, 201, 201, 201, 403),
     ("POST", f"{V1}/logins", {"user": "ann"}, 401, 201, 403, 201, 403),
     ("POST", f"{V1}/logins/redeem", {"code": "wrong"}, 401, 401, 401, 401, 401),

@@ -114,14 +114,17 @@ def test_a_copy_is_edited_and_submitted(page: Page, client: Client) -> None:
     wait_until(is_over(client, job), 60, "it is over")
     page.open(f"{client.url}/jobs/{job}")
     page.click("Copy and edit")
-    page.wait_for("A copy of job")
-    page.fill(".dialog textarea", "name: [unclosed")
-    page.click("Submit")
-    page.wait_for("this is not YAML")
-    page.fill(".dialog textarea", "name: copied\ncommand: echo copied-output\nresources: {cpus: 0.1}\n")
-    page.click("Submit")
-    page.wait_for("copied-output")
-    assert page.address == f"/jobs/{job + 1}"
+    page.wait_for(f"A copy of job {job}")
+    page.fill("[name=name]", "copied")
+    page.wait_for("it would be queued as copied")
+    page.fill("[name=command]", "echo copied-output")
+    page.wait_for("command: echo copied-output")
+    page.press("Tab")
+    page.click("Submit it")
+    wait_until(lambda: page.address == f"/jobs/{job + 1}", 60, "its own page")
+    wait_until(lambda: "copied-output" in page.text_of(".output"), 60, "its output")
+    before, after = client.job(job)["spec"], client.job(job + 1)["spec"]
+    assert {name for name in before if before[name] != after[name]} == {"name", "command"}
 
 
 def test_a_deleted_job_is_gone(page: Page, client: Client) -> None:
@@ -232,7 +235,7 @@ def test_light_and_dark(page: Page) -> None:
 def test_a_phone_shows_everything_without_scrolling_sideways(page: Page, client: Client) -> None:
     job = submit(client, "a-rather-long-name-for-a-small-telephone-that-would-not-fit", steps=30)
     page.resize(360, 760)
-    for path in ("/", "/jobs", f"/jobs/{job}"):
+    for path in ("/", "/jobs", f"/jobs/{job}", "/timeline", f"/submit?copy={job}"):
         page.open(client.url + path)
         page.wait_for("a-rather-long-name")
         assert page.script("document.documentElement.scrollWidth") <= 360, path
@@ -246,7 +249,7 @@ def test_the_keyboard_is_enough(page: Page, client: Client) -> None:
         page.press("Tab")
         return str(page.script("document.activeElement.innerText ?? ''"))
 
-    assert {"Overview", "Jobs", "Log out"} <= {focused() for _ in range(6)}
+    assert {"Overview", "Jobs", "Log out"} <= {focused() for _ in range(12)}
     wait_until(lambda: "reached" in focused(), 60, "a job has the focus")
     before = page.text_of("table[aria-label='Running jobs']")
     wait_until(lambda: page.text_of("table[aria-label='Running jobs']") != before, 60, "the table has changed")

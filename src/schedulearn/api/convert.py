@@ -19,6 +19,7 @@ from schedulearn.api.schemas import (
     ProgressOut,
     SeriesOut,
     SharingOut,
+    SpanOut,
     SpeedUpOut,
     UserOut,
     WeightOut,
@@ -40,6 +41,7 @@ from schedulearn.service.views import (
     PolicyView,
     Progress,
     Sharing,
+    Span,
     SpeedUpView,
     StoredEvent,
     UserRow,
@@ -190,6 +192,22 @@ def _worker(worker: Worker) -> WorkerOut:
         started_at=_iso(worker.started_at),
         ended_at=_iso(worker.ended_at),
         left_at=_iso(worker.left_at),
+        exit=exit_out(worker.outcome),
+    )
+
+
+def span_out(span: Span) -> SpanOut:
+    worker = span.worker
+    return SpanOut(
+        worker=str(worker.id),
+        job=worker.id.job,
+        name=span.name,
+        user=span.user,
+        node=worker.node,
+        devices=list(worker.devices),
+        started_at=iso(worker.started_at or 0.0),
+        ended_at=_iso(span.until),
+        stop=span.stop,
         exit=exit_out(worker.outcome),
     )
 

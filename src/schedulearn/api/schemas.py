@@ -245,6 +245,30 @@ class OverviewOut(BaseModel):
     finished: list[JobOut]  # the newest first; 10 at most
 
 
+class SpanOut(BaseModel):
+    """The time of one worker on its node."""
+
+    worker: str
+    job: int
+    name: str  # of the job
+    user: str
+    node: str
+    devices: list[str]
+    started_at: str
+    ended_at: str | None  # null: it runs still
+    stop: str | None  # why its attempt was told to stop
+    exit: ExitOut | None
+
+
+class TimelineOut(BaseModel):
+    at: str
+    since: str
+    until: str
+    first_at: str | None  # when the first job that is kept was submitted
+    spans: list[SpanOut]  # the newest first
+    total: int  # of all that match
+
+
 class LoginOut(BaseModel):
     code: str  # shown this once
     user: str

@@ -57,6 +57,10 @@ class Client:
         """Nodes and who holds what, running jobs, the head of the queue with reasons, what has just ended."""
         return cast(types.Overview, self._get("/overview"))
 
+    def timeline(self, since: str | None = None, until: str | None = None, limit: int | None = None) -> types.Timeline:
+        """Which worker ran where and when, between two times; within the last hour unless told otherwise."""
+        return cast(types.Timeline, self._get("/timeline", {"since": since, "until": until, "limit": limit}))
+
     def job_schema(self) -> dict[str, Any]:
         """The JSON Schema of a job spec."""
         return cast(dict[str, Any], self._get("/schema/job"))
@@ -90,6 +94,10 @@ class Client:
         body = fill_env(spec, os.environ)
         body.pop("workdir", None)  # it means nothing to the service without its snapshot
         return cast(types.Checked, self._http.request("POST", "/jobs", {"dry_run": True}, body=body).json())
+
+    def recheck(self, spec: Mapping[str, Any]) -> types.Checked:
+        """What `resubmit` would queue, checked and with all defaults filled in. Nothing is queued."""
+        return cast(types.Checked, self._http.request("POST", "/jobs", {"dry_run": True}, body=dict(spec)).json())
 
     def upload(self, snapshot: "Snapshot") -> bool:
         """Send a packed folder; False if the service has it already."""

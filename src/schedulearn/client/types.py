@@ -256,6 +256,30 @@ class Overview(TypedDict):
     finished: list[Job]  # the newest first
 
 
+class Span(TypedDict):
+    """The time of one worker on its node."""
+
+    worker: str  # "17.2.0"
+    job: int
+    name: str
+    user: str
+    node: str
+    devices: list[str]
+    started_at: str
+    ended_at: str | None  # None: it runs still
+    stop: str | None  # why its attempt was told to stop
+    exit: Exit | None
+
+
+class Timeline(TypedDict):
+    at: str
+    since: str
+    until: str
+    first_at: str | None  # when the first job that is kept was submitted
+    spans: list[Span]  # the newest first
+    total: int  # of all that match
+
+
 class Policy(TypedDict):
     preset: str
     stages: dict[str, str]

@@ -24,9 +24,9 @@ async def tell(act: Act, done: str) -> None:
 class Dialog:
     """A question. Make what it shows inside of `with dialog.content:`, then `offer` what can be done."""
 
-    def __init__(self, title: str, wide: bool = False) -> None:
+    def __init__(self, title: str) -> None:
         with ui.dialog(value=True) as self._dialog:
-            self._dialog.props(f'aria-label="question" {"full-width" if wide else ""}')
+            self._dialog.props('aria-label="question"')
             with ui.element("div").classes("dialog"):
                 heading(title)
                 self.content = ui.element("div").classes("content")
@@ -79,12 +79,4 @@ def choose(
     asked = Dialog(title)
     with asked.content:
         field = ui.select(options, label=label, value=options[0]).props("outlined dense")
-    asked.offer(verb, lambda: act(field.value), done)
-
-
-def write(title: str, label: str, text: str, act: Callable[[str], Awaitable[object]], verb: str, done: str) -> None:
-    """Several lines."""
-    asked = Dialog(title, wide=True)
-    with asked.content:
-        field = ui.textarea(label, value=text).props("outlined autogrow autofocus").classes("spec")
     asked.offer(verb, lambda: act(field.value), done)

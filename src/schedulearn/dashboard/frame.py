@@ -26,7 +26,7 @@ class Place(NamedTuple):
     title: str
 
 
-PLACES = [Place("/", "Overview"), Place("/jobs", "Jobs")]
+PLACES = [Place("/", "Overview"), Place("/jobs", "Jobs"), Place("/timeline", "Timeline"), Place("/submit", "Submit")]
 
 
 class Frame:

@@ -1,5 +1,9 @@
-"""Parts of a page that the server draws: markup that is patched into the browser's in place."""
+"""Parts of a page that the server draws: markup that is patched into the browser's in place, and charts."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from nicegui import ui
 from nicegui.element import Element
 
 from schedulearn.dashboard.markup import Safe, join
@@ -24,6 +28,13 @@ class Live(Element, component="static/live.js"):
 
 def heading(text: str) -> Live:
     return Live(join(text), tag="h2")
+
+
+def redraw(chart: ui.echart, option: Mapping[str, Any]) -> None:
+    """The chart as this option has it. How far somebody has zoomed in stays, unless the option says otherwise."""
+    chart.options.clear()
+    chart.options.update(option)
+    chart.update()
 
 
 class Output(Element, component="static/output.js"):

@@ -48,7 +48,7 @@ from schedulearn.service.views import (
     PolicyView,
     WorkerUsage,
 )
-from schedulearn.store import JobRow, JobSort, Point, Store, StoredEvent
+from schedulearn.store import JobRow, JobSort, Point, Store, StoredEvent, Timeline
 
 _PAUSABLE = {JobState.QUEUED, JobState.RUNNING}
 
@@ -253,6 +253,9 @@ class Gateway:
     def job_events(self, job: JobId, after: int, limit: int) -> list[StoredEvent]:
         self.job(job)
         return self._store.events_after(after, job, limit)
+
+    def timeline(self, since: float, until: float, limit: int) -> Timeline:
+        return self._store.timeline(since, until, limit)
 
     def last_event(self) -> int:
         return self._store.last_event_serial()

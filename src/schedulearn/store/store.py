@@ -17,11 +17,12 @@ from schedulearn.store.notices import Notices
 from schedulearn.store.roles import Roles
 from schedulearn.store.schema import prepare
 from schedulearn.store.settings import Settings
+from schedulearn.store.spans import Spans
 from schedulearn.store.upkeep import Upkeep
 from schedulearn.store.usages import Usages
 
 
-class Store(Jobs, Cycles, Fleet, History, Metrics, Usages, Roles, Accounts, Settings, Notices, Upkeep):
+class Store(Jobs, Cycles, Fleet, History, Spans, Metrics, Usages, Roles, Accounts, Settings, Notices, Upkeep):
     """All that is kept. Each method is its own short transaction; any thread may call any of them.
 
     StoreError if the database cannot be used, CorruptDatabase if it is damaged, Conflict if it refuses a row.

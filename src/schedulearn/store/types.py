@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypedDict
 
 from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease
+from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease, Worker
 from schedulearn.domain.node import Node
 from schedulearn.domain.usage import Usage
 
@@ -218,3 +218,22 @@ class Notice:
     tries: int
     due_at: float
     problem: str  # of the last try
+
+
+class Span(NamedTuple):
+    """A worker's time on its node."""
+
+    worker: Worker
+    name: str  # of its job
+    user: str
+    stop: str | None  # why its attempt was told to stop
+    until: float | None  # None: it runs still
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Who ran where and when."""
+
+    spans: list[Span]  # the newest first
+    total: int  # of all that match
+    first_at: float | None  # when the first job that is kept was submitted; None: there is none

@@ -3,13 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import yaml
 from nicegui import ui
 
 from schedulearn.client import FINISHED, Client, ClientError, types
 from schedulearn.dashboard import dialogs
 from schedulearn.dashboard.frame import Frame
-from schedulearn.dashboard.views.job import spec_text
 
 
 class Actions:
@@ -106,21 +104,7 @@ class Actions:
         dialogs.choose(f"Move job {job}", "To", others, act, "Move it", "It saves, stops, and goes on there.")
 
     def _copy(self) -> None:
-        spec = dict(self._job["spec"])
-        if not self._frame.session.may_change(self._job):
-            spec.pop("env", None)  # its values are its owner's
-        title = f"A copy of job {self._job['id']}"
-        dialogs.write(title, "Spec, as YAML", spec_text(spec), self._submit, "Submit", "It is submitted.")
-
-    async def _submit(self, text: str) -> None:
-        try:
-            spec = yaml.safe_load(text)
-        except yaml.YAMLError as problem:
-            raise ClientError(f"this is not YAML: {problem}") from problem
-        if not isinstance(spec, dict):
-            raise ClientError("a spec is a map of fields: command: python train.py")
-        made = await self._frame.session.ask(lambda client: client.resubmit(spec))
-        ui.navigate.to(f"/jobs/{made['id']}")
+        ui.navigate.to(f"/submit?copy={self._job['id']}")
 
 
 def _unfinished(job: types.Job) -> bool:

@@ -5,7 +5,7 @@ from nicegui import ui
 
 from schedulearn.client import FINISHED, NoSuchJob, types
 from schedulearn.dashboard.frame import Frame
-from schedulearn.dashboard.live import Live, Output, heading
+from schedulearn.dashboard.live import Live, Output, heading, redraw
 from schedulearn.dashboard.markup import Safe, el
 from schedulearn.dashboard.pages.actions import Actions
 from schedulearn.dashboard.views import charts
@@ -117,14 +117,14 @@ class JobPage:
     def _draw_curves(self, job: types.Job) -> None:
         watch = self._watch
         self._learning.set_visibility(bool(watch.series))
-        _replace(self._curve, charts.learning(watch.series))
+        redraw(self._curve, charts.learning(watch.series))
         metric = str((job["spec"].get("metric") or {}).get("name") or "loss")
         option = charts.over_time(watch.used, watch.attempts, watch.events, watch.series, metric, _now_if_running(job))
         measured = bool(option["series"])
         self._no_use.set_visibility(not measured)
         self._strips.set_visibility(measured)
         self._strips.style(f"height:{charts.height(option)}px")
-        _replace(self._strips, option)
+        redraw(self._strips, option)
         ranks = {int(w["worker"].rpartition(".")[2]) for a in watch.attempts[-1:] for w in a["workers"]} or {0}
         options = {rank: f"worker {rank}" for rank in sorted(ranks)}
         if options != self._choice.options:
@@ -134,9 +134,3 @@ class JobPage:
 
 def _now_if_running(job: types.Job) -> float | None:
     return None if job["state"] in FINISHED else round(view.now_utc().timestamp() * 1000)
-
-
-def _replace(chart: ui.echart, option: charts.Option) -> None:
-    chart.options.clear()
-    chart.options.update(option)
-    chart.update()

@@ -4,6 +4,8 @@ export default {
   props: { markup: String, tag: String },
   mounted() {
     this.draw();
+    const here = this.$el.querySelector("nav [aria-current=page]");
+    if (here) here.parentElement.scrollLeft = here.offsetLeft - 100; // where there is little room for all places
     this.$el.addEventListener("click", (event) => this.follow(event));
     this.$el.addEventListener("submit", (event) => this.ask(event));
     if (this.$attrs.onGo) window.addEventListener("popstate", this.back);

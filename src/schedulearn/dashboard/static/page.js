@@ -13,12 +13,14 @@ window.schedulearn = {
     localStorage.setItem("schedulearn-theme", this.isDark() ? "light" : "dark");
     this.apply();
   },
+  moment(at) {
+    const day = at.toDateString() === new Date().toDateString() ? "" : at.toLocaleDateString("sv") + " ";
+    return day + at.toLocaleTimeString([], { hour12: false });
+  },
   localise(root) {
     for (const time of root.querySelectorAll("time[datetime]")) {
       const at = new Date(time.dateTime);
-      const clock = at.toLocaleTimeString([], { hour12: false });
-      const day = at.toDateString() === new Date().toDateString() ? "" : at.toLocaleDateString("sv") + " ";
-      time.textContent = day + clock;
+      time.textContent = this.moment(at);
       time.title = at.toLocaleString();
     }
   },

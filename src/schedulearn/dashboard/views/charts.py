@@ -11,14 +11,14 @@ Option = dict[str, Any]
 Points = list[tuple[float, float | None]]  # milliseconds since the epoch, value
 Read = Callable[[types.Look], float | None]
 
-_GREY, _LINE = "#8791a0", "rgba(128,140,160,.18)"  # fit both themes
+GREY, LINE = "#8791a0", "rgba(128,140,160,.18)"  # fit both themes
 _COLOURS = ["#4a7dff", "#e5853b", "#2fa66e", "#b45ad1", "#d6494f", "#1d9aa8"]
-_AXIS: Option = {
-    "axisLine": {"lineStyle": {"color": _LINE}},
-    "axisLabel": {"color": _GREY, "fontSize": 11, "hideOverlap": True},
+AXIS: Option = {
+    "axisLine": {"lineStyle": {"color": LINE}},
+    "axisLabel": {"color": GREY, "fontSize": 11, "hideOverlap": True},
 }
-_SPLIT = {"splitLine": {"lineStyle": {"color": _LINE}}}
-_TOOLTIP = {
+_SPLIT = {"splitLine": {"lineStyle": {"color": LINE}}}
+TOOLTIP = {
     "trigger": "axis",
     "confine": True,
     "transitionDuration": 0,
@@ -34,13 +34,13 @@ def learning(series: Sequence[types.Series]) -> Option:
     return {
         "animation": False,
         "color": _COLOURS,
-        "tooltip": _TOOLTIP,
-        "legend": {"top": 0, "textStyle": {"color": _GREY}, "show": len(series) > 1, "type": "scroll"},
+        "tooltip": TOOLTIP,
+        "legend": {"top": 0, "textStyle": {"color": GREY}, "show": len(series) > 1, "type": "scroll"},
         "grid": {"left": 52, "right": 16, "top": 30 if len(series) > 1 else 12, "bottom": 44},
-        "xAxis": {**_AXIS, "type": "value", "name": "step", "nameLocation": "middle", "nameGap": 26, "min": "dataMin",
-                  "max": "dataMax", "axisLabel": {**_AXIS["axisLabel"], "showMaxLabel": False},
-                  "splitLine": {"show": False}, "nameTextStyle": {"color": _GREY}},
-        "yAxis": {**_AXIS, **_SPLIT, "type": "value", "scale": True},
+        "xAxis": {**AXIS, "type": "value", "name": "step", "nameLocation": "middle", "nameGap": 26, "min": "dataMin",
+                  "max": "dataMax", "axisLabel": {**AXIS["axisLabel"], "showMaxLabel": False},
+                  "splitLine": {"show": False}, "nameTextStyle": {"color": GREY}},
+        "yAxis": {**AXIS, **_SPLIT, "type": "value", "scale": True},
         "dataZoom": [{"type": "inside"}],
         "series": [
             {"type": "line", "name": one["name"], "showSymbol": len(one["points"]) < 3, "lineStyle": {"width": 1.8},
@@ -85,17 +85,17 @@ def _strips(strips: Sequence[tuple[str, Sequence[tuple[str, Points, str]]]], mar
     span = {"min": min(moments, default=None), "max": max(moments, default=None)}  # the same for all
     return {
         "animation": False,
-        "tooltip": _TOOLTIP,
+        "tooltip": TOOLTIP,
         "axisPointer": {"link": [{"xAxisIndex": "all"}]},
         "dataZoom": [{"type": "inside", "xAxisIndex": list(range(len(strips)))}],
         "title": [{"text": name, "left": 0, "top": _TOP + n * (_HEIGHT + _GAP) - 22,
-                   "textStyle": {"color": _GREY, "fontSize": 11, "fontWeight": "normal"}}
+                   "textStyle": {"color": GREY, "fontSize": 11, "fontWeight": "normal"}}
                   for n, (name, _) in enumerate(strips)],
         "grid": [{"left": 52, "right": 16, "top": _TOP + n * (_HEIGHT + _GAP), "height": _HEIGHT}
                  for n in range(len(strips))],
-        "xAxis": [{**_AXIS, **span, "type": "time", "gridIndex": n, "splitLine": {"show": False},
-                   "axisLabel": {**_AXIS["axisLabel"], "show": n == last}} for n in range(len(strips))],
-        "yAxis": [{**_AXIS, **_SPLIT, "type": "value", "gridIndex": n, "splitNumber": 2, "scale": n == 0,
+        "xAxis": [{**AXIS, **span, "type": "time", "gridIndex": n, "splitLine": {"show": False},
+                   "axisLabel": {**AXIS["axisLabel"], "show": n == last}} for n in range(len(strips))],
+        "yAxis": [{**AXIS, **_SPLIT, "type": "value", "gridIndex": n, "splitNumber": 2, "scale": n == 0,
                    "minInterval": 1 if name == "workers" else 0} for n, (name, _) in enumerate(strips)],
         "series": [
             _line(name, points, kind, n, marked if k == 0 else [])
@@ -117,10 +117,10 @@ def _line(name: str, points: Points, kind: str, strip: int, marked: list[Option]
     if kind in ("area", "step"):
         option["areaStyle"] = {"color": colour, "opacity": 0.14}
     if marked:
-        labels = {"show": strip == 0, "color": _GREY, "fontSize": 10, "formatter": "{b}"}
+        labels = {"show": strip == 0, "color": GREY, "fontSize": 10, "formatter": "{b}"}
         option["markLine"] = {
             "silent": True, "symbol": "none", "animation": False, "data": marked, "label": labels,
-            "lineStyle": {"color": _GREY, "type": "dotted", "width": 1},
+            "lineStyle": {"color": GREY, "type": "dotted", "width": 1},
         }  # fmt: skip
     return option
 

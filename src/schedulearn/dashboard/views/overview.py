@@ -102,7 +102,12 @@ def running(seen: types.Overview) -> Safe:
     held = by_job(seen["holders"])
     jobs, total = seen["running"], sum(seen["counts"].get(s, 0) for s in ("starting", "running", "paused", "stopping"))
     if not jobs:
-        hint = empty("Nothing runs now. Start something: ", el("code", "schedulearn run -- python train.py"))
+        hint = empty(
+            "Nothing runs now. Start something: ",
+            el("code", "schedulearn run -- python train.py"),
+            ", or ",
+            el("a", "fill in a form", href="/submit"),
+        )
         return panel("Running", hint)
     rows = [_running(job, held.get(job["id"], [])) for job in jobs]
     return panel("Running", table(RUNNING, rows, "Running jobs"), note=_more(len(jobs), total))

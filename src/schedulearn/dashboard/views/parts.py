@@ -16,6 +16,11 @@ def hue(job: int) -> str:
     return f"--h:{job * _GOLDEN % 360:.0f}"
 
 
+def colour(job: int) -> str:
+    """The same for a chart; dark enough for white words on it."""
+    return f"hsl({job * _GOLDEN % 360:.0f},52%,44%)"
+
+
 def dot(job: int) -> Safe:
     return el("i", class_="dot", style=hue(job), aria_hidden="true")
 

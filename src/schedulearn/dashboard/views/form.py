@@ -1,0 +1,239 @@
+"""The form of a job: its fields, the spec that they make, and the same as a command line and as YAML.
+
+Fields are the options of `submit`, and are read as the command line reads them. The service says what is wrong.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import yaml
+
+from schedulearn.cli.common.errors import Failure
+from schedulearn.cli.common.job_options import OPTION_OF, Spec, as_number, spec_of
+
+_ADDED = ("PATH", "VIRTUAL_ENV")  # by the client, as they are where somebody submits
+Texts = dict[str, str]  # what stands in the fields
+Faults = dict[str, str]  # what is wrong with them; "": with the job as a whole
+
+
+class Field(NamedTuple):
+    """One field of the form."""
+
+    name: str  # as the option is called
+    label: str
+    hint: str
+    kind: str = "text"  # text, number, lines; words and ids: several in a line
+    usual: str = ""  # what it is if it is left empty
+    choices: tuple[str, ...] = ()
+
+
+COMMAND = Field("command", "Command", "run by the shell", "lines")
+GROUPS: dict[str, tuple[Field, ...]] = {
+    "What is run": (
+        COMMAND,
+        Field("name", "Name", "to find it by", usual="from the command"),
+        Field("launcher", "Launcher", "", usual="command", choices=("command", "torchrun", "horovod", "elastic")),
+        Field("env", "Environment", "NAME=VALUE, one in a line", "lines"),
+    ),
+    "What each worker needs": (
+        Field("workers", "Workers", "2, or 1..4", usual="1"),
+        Field("cpus", "Cores", "2, or 0.5..4", usual="1"),
+        Field("memory", "Memory", "512MB, 4GB", usual="no limit"),
+        Field("gpus", "GPUs", "whole devices", "number", "0"),
+        Field("gpu_type", "GPU model", "such as A100", usual="any"),
+        Field("shm", "Shared memory", "of a container: 1GB"),
+    ),
+    "When it runs": (
+        Field("priority", "Priority", "0..100, higher first", "number", "50"),
+        Field("time_limit", "Time limit", "90m, 6h", usual="none"),
+        Field("deadline", "Deadline", "6h, or 2030-01-31T18:00:00Z", usual="none"),
+        Field("depends_on", "After jobs", "16 17", "ids", "none"),
+        Field("max_restarts", "Restarts", "if it fails", "number", "0"),
+        Field("grace", "Grace", "to save before it is killed", usual="30s"),
+        Field("preemptible", "May be stopped", "to let others go first", "text", "auto", ("auto", "true", "false")),
+        Field("notify", "Notify", "whom to tell", "words", "nobody"),
+    ),
+    "How its progress is followed": (
+        Field("metric", "Metric", "the number to watch", usual="loss"),
+        Field("goal", "Better is", "", usual="min", choices=("min", "max")),
+        Field("target", "Target", "loss=0.05, loss=0.05:stop", usual="none"),
+        Field("steps", "Steps", "in all", "number", "unknown"),
+        Field("pattern", "Pattern", "a regular expression with one group", usual="loss: 0.31"),
+    ),
+    "In a container": (
+        Field("image", "Image", "such as pytorch/pytorch", usual="none"),
+        Field("setup", "Setup", "lines that prepare the image, or requirements.txt", "lines"),
+        Field("mount", "Mounts", "/data, or /data:/inside:rw; one in a line", "lines"),
+    ),
+}
+FIELDS = {field.name: field for group in GROUPS.values() for field in group}
+# Where a field stands in the spec.
+PATHS = {option.removeprefix("--").replace("-", "_"): path for path, option in OPTION_OF.items()} | {
+    "command": "command", "env": "env", "target": "target",
+}  # fmt: skip
+
+
+class Origin(NamedTuple):
+    """The job that a form began as a copy of."""
+
+    spec: Spec  # without what the caller's client has added
+    texts: Texts
+    added: dict[str, str]  # variables of whoever submitted it, so that `python` is the same program again
+
+
+def options_of(texts: Mapping[str, str]) -> dict[str, Any]:
+    """What was filled in, as the options of the command line; without the command."""
+    given = {name: _value(FIELDS[name].kind, text) for name, text in texts.items() if name != COMMAND.name}
+    return {name: value for name, value in given.items() if value not in ("", [])}
+
+
+def _value(kind: str, text: str) -> Any:
+    if kind == "lines":
+        return [line.strip() for line in text.splitlines() if line.strip()]
+    if kind in ("words", "ids"):
+        words = [word for word in re.split(r"[\s,]+", text) if word]
+        return words if kind == "words" else [as_number(word) for word in words]
+    return as_number(text.strip()) if kind == "number" else text.strip()
+
+
+def job_spec(texts: Mapping[str, str], origin: Origin | None = None) -> tuple[Spec, Faults]:
+    """What to send to the service, and what could not be read.
+
+    What was not changed in a copy is taken as it was, whatever its form; its files go along.
+    """
+    kept = [name for name, text in texts.items() if origin and text and text == origin.texts.get(name)]
+    base = _kept(origin.spec, kept) if origin else {}
+    changed = {name: text for name, text in texts.items() if name not in kept}
+    command = [changed["command"].strip()] if changed.get("command", "").strip() else []
+    options, faults = options_of(changed), Faults()
+    for name in ("env", "target"):  # the two that have a form of their own on the command line
+        try:
+            spec_of({name: options.get(name)}, [])
+        except Failure as problem:
+            faults[name] = _words(problem.problem, problem.allowed)
+            options.pop(name)
+    return spec_of(options, command, base), faults
+
+
+def whole(spec: Spec, origin: Origin | None) -> Spec:
+    """What is sent: a copy has the variables, too, that a client would add."""
+    return {**spec, "env": {**origin.added, **spec.get("env", {})}} if origin and origin.added else spec
+
+
+def _kept(spec: Spec, names: Iterable[str]) -> Spec:
+    found: Spec = {name: spec[name] for name in ("workdir", "snapshot") if spec.get("snapshot")}
+    for name in names:
+        outer, _, inner = PATHS[name].rpartition(".")
+        if outer:
+            found.setdefault(outer, {})[inner] = spec[outer][inner]
+        else:
+            found[inner] = spec[inner]
+    return found
+
+
+# --- from a job
+
+
+def copy_of(spec: Mapping[str, Any]) -> Origin:
+    """The fields of a job that there is. What is as usual is left empty."""
+    env = spec.get("env") or {}
+    own = {**spec, "env": {name: value for name, value in env.items() if name not in _ADDED}}
+    texts: Texts = {}
+    for name, field in FIELDS.items():
+        value: Any = own
+        for part in PATHS[name].split("."):
+            value = (value or {}).get(part)
+        text = _text(field, value)
+        texts[name] = "" if text == field.usual else text
+    return Origin(own, texts, {name: value for name, value in env.items() if name in _ADDED})
+
+
+def _text(field: Field, value: Any) -> str:
+    if value in (None, [], {}):
+        return ""
+    match field.name:
+        case "command":
+            return shlex.join(value) if isinstance(value, list) else str(value)
+        case "env":
+            return "\n".join(f"{name}={text}" for name, text in value.items())
+        case "workers":
+            return f"{value['min']}..{value['max']}" if isinstance(value, dict) else str(value)
+        case "target":
+            ((name, number),) = ((name, number) for name, number in value.items() if name != "then")
+            return f"{name}={number:g}{':stop' if value.get('then') == 'stop' else ''}"
+        case "preemptible":
+            return str(value).lower()
+        case "grace" | "time_limit":
+            return f"{value:g}s"
+    if isinstance(value, list):
+        return ("\n" if field.kind == "lines" else " ").join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# --- what is wrong
+
+
+def faults_of(errors: Iterable[Mapping[str, Any]]) -> Faults:
+    """The service's words, by field; only the first of each."""
+    found = Faults()
+    for error in errors:
+        place = str(error.get("field") or "")
+        name = next((name for name, path in PATHS.items() if f"{place}.".startswith(f"{path}.")), "")
+        words = _words(str(error.get("problem", "")), str(error.get("allowed") or ""))
+        found.setdefault(name, words if name or not place else f"{place}: {words}")
+    return found
+
+
+def _words(problem: str, allowed: str) -> str:
+    return f"{problem} (allowed: {allowed})" if allowed and allowed not in problem else problem
+
+
+# --- the same in other forms
+
+
+def command_line(texts: Mapping[str, str], origin: Origin | None = None) -> str:
+    """What does the same in a shell."""
+    folder = origin.spec["workdir"] if origin and origin.spec.get("snapshot") else None
+    options: dict[str, Any] = {"no_workdir": True} if folder is None else {"workdir": folder}
+    options |= options_of(texts)
+    if origin and texts.get("env") and texts["env"] == origin.texts["env"]:  # whose values may have several lines
+        options["env"] = [f"{name}={value}" for name, value in origin.spec["env"].items()]
+    parts = [
+        _option(name, one) for name, value in options.items() for one in (value if isinstance(value, list) else [value])
+    ]
+    if command := texts.get("command", "").strip():
+        parts.append(f"-- {shlex.quote(command)}")
+    return _wrapped("schedulearn submit", parts)
+
+
+def _option(name: str, value: Any) -> str:
+    option = "--" + name.replace("_", "-")
+    if value is True:
+        return option
+    text = str(value)  # one that begins like an option must not be taken for one
+    return shlex.quote(f"{option}={text}") if text.startswith("-") else f"{option} {shlex.quote(text)}"
+
+
+def _wrapped(begin: str, parts: Sequence[str]) -> str:
+    line = " ".join((begin, *parts))
+    return line if len(line) <= 80 else " \\\n  ".join((begin, *parts))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Several lines stand as they are."""
+
+
+def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represent)
+
+
+def yaml_text(spec: Mapping[str, Any]) -> str:
+    """A file for `schedulearn submit`, which packs the folder itself: it names no snapshot."""
+    shown = {**spec, "workdir": spec.get("workdir")}
+    shown.pop("snapshot", None)
+    return yaml.dump(shown, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)

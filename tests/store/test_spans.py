@@ -1,0 +1,36 @@
+"""Who ran where and when."""
+
+from schedulearn.domain.states import JobState
+
+AT = 1_700_000_000.25
+
+
+def test_workers_by_the_time_they_ran(make):
+    job = make.running("GPU-0", workers=2)
+    attempt = make.attempt(job, 2)
+    first, second = attempt.workers
+    first.started_at, first.ended_at = AT + 10, AT + 20
+    second.started_at = AT + 15
+    make.save(attempts=[attempt])
+
+    found = make.store.timeline(AT, AT + 100, 10)
+
+    assert [(span.worker, span.name, span.user, span.stop, span.until) for span in found.spans] == [
+        (second, "mnist", "ann", None, None),
+        (first, "mnist", "ann", None, AT + 20),
+    ]
+    assert (found.total, found.first_at) == (2, AT)
+    assert make.store.timeline(AT, AT + 10, 10).spans == []
+    assert [span.worker for span in make.store.timeline(AT + 21, AT + 22, 10).spans] == [second]
+    assert make.store.timeline(AT, AT + 100, 1).total == 2
+
+
+def test_an_attempt_that_is_over_has_no_running_workers(make):
+    job = make.running()
+    attempt = make.attempt(job)
+    attempt.workers[0].started_at, attempt.ended_at = AT + 10, AT + 30
+    job.state, job.finished_at = JobState.FAILED, AT + 30
+    make.save(jobs=[job], attempts=[attempt])
+
+    assert [span.until for span in make.store.timeline(AT, AT + 100, 10).spans] == [AT + 30]
+    assert make.store.timeline(AT + 31, AT + 100, 10).spans == []
