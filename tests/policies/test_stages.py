@@ -193,3 +193,19 @@ def test_every_preset_can_be_built_and_is_described() -> None:
     for name in PRESETS:
         assert build_policy(name).preset == name
         assert available()["presets"][name].endswith(".")
+
+
+def test_every_preset_says_in_a_second_sentence_when_to_take_it() -> None:
+    details = available()["details"]
+    assert details.keys() == PRESETS.keys()
+    for name, detail in details.items():
+        assert detail["more"].endswith("."), name
+        assert detail["stages"] == build_policy(name).stages
+
+
+def test_every_parameter_is_shown_with_what_it_is_unless_given() -> None:
+    for stages in available()["stages"].values():
+        for info in stages.values():
+            assert sorted(info["defaults"]) == info["params"]
+    assert available()["stages"]["share"]["flowcon"]["defaults"]["alpha"] == "0.05"
+    assert available()["stages"]["order"]["las"]["defaults"]["thresholds"] == "3600"

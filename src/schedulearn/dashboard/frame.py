@@ -26,7 +26,12 @@ class Place(NamedTuple):
     title: str
 
 
-PLACES = [Place("/", "Overview"), Place("/jobs", "Jobs")]
+PLACES = [
+    Place("/", "Overview"),
+    Place("/jobs", "Jobs"),
+    Place("/policies", "Policies"),
+    Place("/results", "Results"),
+]
 
 
 class Frame:

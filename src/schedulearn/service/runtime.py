@@ -172,7 +172,7 @@ class Runtime:
 
     def gateway(self) -> Gateway:
         explainer = Explainer(self.store, self.clock)
-        return Gateway(
+        gateway = Gateway(
             self.store,
             self.folder.root,
             self._wake,
@@ -183,6 +183,8 @@ class Runtime:
             roles=sorted(self.options.roles),
             clock=self.clock.now,
         )
+        self._stack.callback(gateway.studies.close)
+        return gateway
 
     def storage(self) -> Storage:
         return measure(self.folder)

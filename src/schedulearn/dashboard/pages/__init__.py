@@ -1,6 +1,6 @@
 """The pages, each in a file with its address."""
 
-from schedulearn.dashboard.pages import job, jobs, overview
+from schedulearn.dashboard.pages import job, jobs, overview, policies, results
 from schedulearn.dashboard.pages.nowhere import nowhere
 
 __all__ = ["nowhere", "register"]
@@ -8,5 +8,5 @@ __all__ = ["nowhere", "register"]
 
 def register() -> None:
     """Tell NiceGUI which pages there are."""
-    for page in (overview, jobs, job):
+    for page in (overview, jobs, job, policies, results):
         page.register()
