@@ -3,6 +3,7 @@
 `python scripts/screenshots.py [FOLDER]` writes them (docs/pictures unless told otherwise). Needs Chromium.
 """
 
+import json
 import os
 import shutil
 import sys
@@ -15,7 +16,8 @@ sys.path.append(str(ROOT / "tests"))  # where the browser is driven
 
 from schedulearn.client import Client  # noqa: E402
 from support.browser import Browser, Page  # noqa: E402
-from support.service import Service  # noqa: E402
+from support.service import Service, run_cli  # noqa: E402
+from support.waiting import wait_until  # noqa: E402
 
 WIDTHS = {"desk": (1280, 800), "phone": (390, 844)}
 MOST = {"desk": 950, "phone": 1700}  # pixels of a picture from the top
@@ -32,7 +34,16 @@ JOBS = [
     ("ablation", "digits_sgd.py", 300, 0.3, {}),
     ("broken", "missing.py", 1, 0.1, {"priority": 95}),
 ]
-PAGES = {"overview": "/", "jobs": "/jobs", "job": "/jobs/2", "timeline": "/timeline", "submit": "/submit"}
+PAGES = {
+    "overview": "/",
+    "jobs": "/jobs",
+    "job": "/jobs/2",
+    "timeline": "/timeline",
+    "submit": "/submit",
+    "policies": "/policies",
+    "results": "/results",
+    "result": "/results/comparison-1",
+}
 # What is typed into the form.
 TYPED = {
     "command": "python train.py --epochs 20", "name": "mnist", "workers": "1..2", "cpus": "0.5..1", "priority": "60",
@@ -52,6 +63,7 @@ def main() -> None:
     ):
         project = shutil.copytree(ROOT / "examples", Path(data) / "digits")
         submit(client, project)
+        study(client, Path(data) / "data" / "reports")
         page.open(f"{service.url}/login?once={client.login_code()['code']}")
         page.wait_for("Servers")
         time.sleep(WARM_UP)
@@ -73,10 +85,22 @@ def submit(client: Client, project: Path) -> None:
         client.submit(spec, project)
 
 
+def study(client: Client, reports: Path) -> None:
+    """A comparison and an experiment, so that there are reports."""
+    asked = {"id": 0, "gpus": 1, "workers": {"min": 1, "want": 2, "max": 4}, "user": "ann"}
+    lines = [{**asked, "id": i, "submitted_at": 40 * i, "run_seconds": 60 + i * 7919 % 1500} for i in range(200)]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    client.compare(["fifo", "srjf", "srtf", "tiresias", "elastic-fifo"], text, "last-week.jsonl", "2x8")
+    run_cli("experiment", "run", "fixed-3", "--seeds", "3", "--out", str(reports / "fixed-3"))
+    wait_until(lambda: all(one["state"] == "done" for one in client.studies()), 300, "the comparison is done")
+
+
 def take(page: Page, folder: Path, name: str) -> None:
     for theme in ("light", "dark"):
         for device, (width, height) in WIDTHS.items():
-            page.resize(width, height, dark=theme == "dark")
+            framed = page.count("iframe[title]")  # what lies outside of the window is not drawn in a frame
+            page.resize(width, MOST[device] if framed else height, dark=theme == "dark")
+            page.script("document.querySelectorAll('iframe').forEach(frame => { frame.src = frame.src })")
             time.sleep(SETTLE)
             page.screenshot(folder / f"{name}-{theme}-{device}.png", MOST[device])
 

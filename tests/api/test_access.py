@@ -62,6 +62,12 @@ TABLE: list[tuple[str, str, Any, int, int, int, int, int]] = [
     ("POST", f"{V1}/logins/redeem", {"code": "wrong"}, 401, 401, 401, 401, 401),
     ("GET", f"{V1}/policy", None, 401, 200, 200, 200, 403),
     ("PUT", f"{V1}/policy", {"preset": "fifo"}, 401, 403, 403, 200, 403),
+    ("GET", f"{V1}/studies", None, 401, 200, 200, 200, 403),
+    ("POST", f"{V1}/studies", {"policies": ["none"]}, 401, 422, 422, 422, 403),
+    ("GET", f"{V1}/studies/local", None, 401, 404, 404, 404, 403),  # whose one is: test_studies.py
+    ("GET", f"{V1}/studies/local/report", None, 401, 404, 404, 404, 403),
+    ("POST", f"{V1}/studies/local/cancel", None, 401, 404, 404, 404, 403),
+    ("DELETE", f"{V1}/studies/local", None, 401, 404, 404, 404, 403),
     ("GET", f"{V1}/users", None, 401, 403, 403, 200, 403),
     ("POST", f"{V1}/users", {"name": "eve"}, 401, 403, 403, 201, 403),
     ("PATCH", f"{V1}/users/bob", {"max_priority": 9}, 401, 403, 403, 200, 403),

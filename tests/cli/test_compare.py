@@ -1,5 +1,6 @@
 """`compare`: the table with its best values, JSON, files, and a clean end."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from support.waiting import wait_until
 
@@ -36,7 +38,23 @@ def test_files(cli: Any, tmp_path: Path) -> None:
     given = ("--policies", "fifo,elastic-fifo", "--processes", 1, "--out", tmp_path / "out")
     assert cli("compare", "--trace", TRACE, "--cluster", "2x4", *given).code == 0
     names = sorted(file.name for file in (tmp_path / "out").iterdir())
-    assert names == ["jobs-elastic-fifo.csv", "jobs-fifo.csv", "report.html", "results.csv"]
+    assert names == ["jobs-elastic-fifo.csv", "jobs-fifo.csv", "report.html", "report.json", "results.csv"]
+    summary = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert summary["about"] == "150 jobs on 2 nodes"
+    assert summary["columns"][:2] == ["policy", "avg JCT (d)"]
+    assert [row[0] for row in summary["rows"]] == ["fifo", "elastic-fifo"]
+    assert all(len(row) == len(summary["columns"]) for row in [*summary["rows"], *summary["best"]])
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_another_program_can_follow_how_far_it_is(cli: Any, tmp_path: Path, processes: int) -> None:
+    noted = tmp_path / "progress.json"
+    given = ("--policies", "fifo,srjf", "--processes", processes, "--progress", noted)
+    assert cli("compare", "--trace", TRACE, "--cluster", "2x4", *given).code == 0
+    told = json.loads(noted.read_text())
+    assert told["total"] == 300
+    assert 0 <= told["done"] <= 300
+    assert told["policy"] in ("fifo", "srjf")
 
 
 def test_a_policy_that_fails_keeps_no_other_from_its_result(cli: Any, tmp_path: Path) -> None:

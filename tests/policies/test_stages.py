@@ -224,3 +224,19 @@ def test_where_nothing_is_known_the_first_goes_first_and_none_is_left_out() -> N
     facts, order = Lasts(job3=10.0), SrjfAged()
     one, two, late = (job(i, at=at) for i, at in ((1, 0.0), (2, 1.0), (3, 36_000.0)))
     assert order.key(one, 0, facts) < order.key(two, 0, facts) < order.key(late, 0, facts)
+
+
+def test_every_preset_says_in_a_second_sentence_when_to_take_it() -> None:
+    details = available()["details"]
+    assert details.keys() == PRESETS.keys()
+    for name, detail in details.items():
+        assert detail["more"].endswith("."), name
+        assert detail["stages"] == build_policy(name).stages
+
+
+def test_every_parameter_is_shown_with_what_it_is_unless_given() -> None:
+    for stages in available()["stages"].values():
+        for info in stages.values():
+            assert sorted(info["defaults"]) == info["params"]
+    assert available()["stages"]["share"]["flowcon"]["defaults"]["alpha"] == "0.05"
+    assert available()["stages"]["order"]["las"]["defaults"]["thresholds"] == "3600"

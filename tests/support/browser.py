@@ -192,6 +192,12 @@ class Page:
         wait_until(lambda: self.script(_FOCUS % json.dumps(selector)), PATIENCE, f"a field {selector}")
         self.call("Input.insertText", text=text)
 
+    def pick(self, selector: str, file: Path) -> None:
+        """A file, into a field that asks for one."""
+        wait_until(lambda: self.count(selector), PATIENCE, f"a field {selector}")
+        found = self.call("Runtime.evaluate", expression=f"document.querySelector({json.dumps(selector)})")
+        self.call("DOM.setFileInputFiles", files=[str(file)], objectId=found["result"]["objectId"])
+
     def press(self, key: str) -> None:
         codes = {"Enter": 13, "Tab": 9, "Escape": 27}
         more = {"text": "\r"} if key == "Enter" else {}

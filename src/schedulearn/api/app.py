@@ -22,6 +22,7 @@ from schedulearn.api.routes import (
     prometheus,
     reports,
     snapshots,
+    studies,
     timeline,
     usage,
     users,
@@ -31,7 +32,7 @@ from schedulearn.service.gateway import Gateway
 PREFIX = "/api/v1"
 _FOR_ANYBODY = (health, logins)  # what answers without a token; to make a code takes one all the same
 _FOR_JOBS = (reports, group)  # what a job's own token is good for
-_FOR_PEOPLE = (jobs, usage, logs, events, overview, timeline, nodes, policy, users, notify, snapshots)
+_FOR_PEOPLE = (jobs, usage, logs, events, overview, timeline, nodes, policy, users, notify, snapshots, studies)
 
 
 def create_app(gateway: Gateway) -> FastAPI:

@@ -269,6 +269,37 @@ class TimelineOut(BaseModel):
     total: int  # of all that match
 
 
+class StudyProgress(BaseModel):
+    policy: str  # that is being replayed
+    done: int  # jobs, of all policies together
+    total: int  # 0 while the workload is being read
+
+
+class StudyTable(BaseModel):
+    columns: list[str]
+    rows: list[list[str]]
+    best: list[list[bool]]  # which cells are the best of their column; empty if nobody says
+
+
+class StudyOut(BaseModel):
+    name: str
+    kind: str  # comparison, experiment, report
+    title: str
+    about: str
+    user: str  # "": it was put into the data folder
+    state: str  # running, done, failed, cancelled
+    problem: str
+    created_at: str
+    ended_at: str | None
+    has_report: bool
+    progress: StudyProgress | None  # while it runs
+    summary: StudyTable | None  # what the report says in short
+
+
+class StudyPage(BaseModel):
+    studies: list[StudyOut]
+
+
 class LoginOut(BaseModel):
     code: str  # shown this once
     user: str

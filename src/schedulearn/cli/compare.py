@@ -1,6 +1,7 @@
 """`compare`: replay a workload under several policies."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -30,6 +31,9 @@ def compare(
     processes: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Policies at the same time; usual: one a core.")
     ] = None,
+    progress: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep writing how far it is there, as JSON: for programs.")
+    ] = None,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
@@ -41,7 +45,7 @@ def compare(
       schedulearn compare --trace jobs.csv --cluster 16x4 --policies all --out results
     """
     study = study_of(given, [name.strip() for name in policies.split(",") if name.strip()])
-    results, failures = run_study(study, processes)
+    results, failures = run_study(study, processes, progress)
     from schedulearn.sim.export import as_json as figures_of
 
     figures = [figures_of(study, result) for result in results]

@@ -331,6 +331,32 @@ class Client:
             body["params"] = dict(params)
         return cast(types.Policy, self._http.request("PUT", "/policy", body=body).json())
 
+    # Comparisons and reports
+
+    def studies(self) -> list[types.Study]:
+        """Comparisons of policies and reports of experiments, the newest first."""
+        return cast(list[types.Study], self._get("/studies")["studies"])
+
+    def study(self, name: str) -> types.Study:
+        return cast(types.Study, self._get(f"/studies/{_part(name)}"))
+
+    def compare(
+        self, policies: Sequence[str], trace: str | None = None, trace_name: str = "", cluster: str = ""
+    ) -> types.Study:
+        """Begin to replay the service's history, or a trace (its text), under several policies."""
+        body = {"policies": list(policies), "trace": trace, "trace_name": trace_name, "cluster": cluster}
+        return cast(types.Study, self._http.request("POST", "/studies", body=body).json())
+
+    def cancel_study(self, name: str) -> types.Study:
+        return cast(types.Study, self._http.request("POST", f"/studies/{_part(name)}/cancel").json())
+
+    def delete_study(self, name: str) -> None:
+        self._http.request("DELETE", f"/studies/{_part(name)}")
+
+    def report(self, name: str) -> bytes:
+        """The report of a study, as HTML. Show it only where its scripts can do no harm."""
+        return self._http.request("GET", f"/studies/{_part(name)}/report").body
+
     # Users and tokens
 
     def users(self) -> list[types.User]:

@@ -289,6 +289,35 @@ class Policy(TypedDict):
     sharing_problems: dict[str, str]  # by node: why it is shared fairly although the policy says otherwise
 
 
+class StudyProgress(TypedDict):
+    policy: str
+    done: int  # jobs, of all policies together
+    total: int  # 0 while the workload is being read
+
+
+class StudyTable(TypedDict):
+    columns: list[str]
+    rows: list[list[str]]
+    best: list[list[bool]]
+
+
+class Study(TypedDict):
+    """A comparison of policies or an experiment, with its report."""
+
+    name: str
+    kind: str
+    title: str
+    about: str
+    user: str  # "": it was put into the data folder
+    state: Literal["running", "done", "failed", "cancelled"]
+    problem: str
+    created_at: str
+    ended_at: str | None
+    has_report: bool
+    progress: StudyProgress | None  # while it runs
+    summary: StudyTable | None
+
+
 class User(TypedDict):
     name: str
     role: Literal["admin", "user"]

@@ -26,7 +26,14 @@ class Place(NamedTuple):
     title: str
 
 
-PLACES = [Place("/", "Overview"), Place("/jobs", "Jobs"), Place("/timeline", "Timeline"), Place("/submit", "Submit")]
+PLACES = [
+    Place("/", "Overview"),
+    Place("/jobs", "Jobs"),
+    Place("/timeline", "Timeline"),
+    Place("/submit", "Submit"),
+    Place("/policies", "Policies"),
+    Place("/results", "Results"),
+]
 
 
 class Frame:

@@ -17,8 +17,8 @@ OPEN = ("/login", "/static/", "/_nicegui/", "/favicon.ico")  # for people who ar
 _SCRIPT = re.compile(rb"<script(?=[\s>])")
 _POLICY = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'"
+    "img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
 )  # 'unsafe-eval': templates of Vue are compiled in the browser. No script stands in a page without the nonce.
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -113,8 +113,10 @@ class _Protected:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(raw=message["headers"])
-            headers.update(_HEADERS)
-            if headers.get("content-type", "").startswith("text/html"):
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            is_html = headers.get("content-type", "").startswith("text/html")
+            if is_html and "content-security-policy" not in headers:  # a report brings a stricter one of its own
                 headers["Content-Security-Policy"] = _POLICY.format(nonce=self._nonce)
                 self._start = message
                 return

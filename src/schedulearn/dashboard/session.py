@@ -58,6 +58,10 @@ class Session:
         """What the service would allow; it checks again itself."""
         return self.user["role"] == "admin" or self.user["name"] == job["user"]
 
+    def may_end(self, study: types.Study) -> bool:
+        """The same for a comparison or a report."""
+        return self.user["role"] == "admin" or self.user["name"] == study["user"]
+
     def close(self) -> None:
         with suppress(Empty):
             while True:

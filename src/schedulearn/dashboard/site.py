@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from schedulearn.dashboard.guard import Guard
 from schedulearn.dashboard.login import away_page, login_routes
 from schedulearn.dashboard.pages import nowhere, register
+from schedulearn.dashboard.reports import report_routes
 from schedulearn.dashboard.session import Sessions
 
 _STATIC = Path(__file__).parent / "static"
@@ -25,6 +26,7 @@ class Site:
         sessions = Sessions(url)
         self._inner = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
         self._inner.include_router(login_routes(sessions))
+        self._inner.include_router(report_routes())
         self._inner.mount("/static", StaticFiles(directory=_STATIC))
         register()
         ui.run_with(

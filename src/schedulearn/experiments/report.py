@@ -1,6 +1,7 @@
 """The report of an experiment: an HTML page, the same charts as PNG files, a small table as text, and CSV files."""
 
 import csv
+import json
 import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -29,7 +30,24 @@ def write_report(folder: Path, outcome: Outcome, command: Sequence[str]) -> list
     pictures = [draw(chart, folder / f"{chart.name}.png") for chart in drawn]
     table = folder / "table.md"
     table.write_text(markdown(outcome), "utf-8")
-    return [page, *pictures, table, *_tables(folder, outcome)]
+    return [page, _summary(folder, outcome), *pictures, table, *_tables(folder, outcome)]
+
+
+def _summary(folder: Path, outcome: Outcome) -> Path:
+    """`report.json`: what the page says in short, as a table of texts, for whoever lists reports."""
+    experiment = outcome.experiment
+    how = outcome.how or _simulated(experiment.machines)
+    content = {
+        "kind": "experiment",
+        "title": experiment.name,
+        "about": f"{experiment.about} {experiment.source}; {how}; {outcome.seeds} seeds.",
+        "columns": ["measure", "policy", "published", "ours", "difference"],
+        "rows": [list(row)[:5] for row in rows(outcome)],
+        "best": [],
+    }
+    path = folder / "report.json"
+    path.write_text(json.dumps(content), "utf-8")
+    return path
 
 
 # --- the page

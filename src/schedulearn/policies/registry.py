@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from inspect import signature
 from typing import Any
 
 from schedulearn.domain.errors import InvalidSpec
@@ -62,6 +63,22 @@ class StageInfo:
     def build(self, params: Mapping[str, Any]) -> Any:
         known = {name: parse(params[name], f"params.{name}") for name, parse in self.params.items() if name in params}
         return self.make(**known)
+
+    @property
+    def defaults(self) -> dict[str, str]:
+        """What each parameter is unless it is given, as a person would write it."""
+        if not self.params:
+            return {}
+        given = signature(self.make).parameters
+        return {name: _written(given[name].default) for name in sorted(self.params) if name in given}
+
+
+def _written(value: object) -> str:
+    if value is None or value == math.inf:
+        return "off"
+    if isinstance(value, tuple | list):
+        return ",".join(_written(one) for one in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def seconds(value: object, field_name: str) -> float:

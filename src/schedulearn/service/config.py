@@ -77,6 +77,11 @@ class DataFolder:
         return self.root / "jobs"
 
     @property
+    def reports(self) -> Path:
+        """What `compare` and `experiment run` wrote, a folder each, for the page."""
+        return self.root / "reports"
+
+    @property
     def tls(self) -> Path:
         """Certificates for engines at tcp://…: ca.pem, cert.pem and key.pem, or a folder of them for each host."""
         return self.root / "tls"

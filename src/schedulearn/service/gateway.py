@@ -23,6 +23,7 @@ from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.service.advice import Adviser
 from schedulearn.service.auth import Authenticator, Caller
 from schedulearn.service.besides import Besides
+from schedulearn.service.config import DataFolder
 from schedulearn.service.limits import check_cpus_limit
 from schedulearn.service.logins import Logins
 from schedulearn.service.moving import check_move
@@ -35,6 +36,7 @@ from schedulearn.service.reports import add_reports
 from schedulearn.service.resizing import check_workers
 from schedulearn.service.servers import Servers
 from schedulearn.service.snapshots import DEFAULT_LIMIT, SnapshotFolder, Upload
+from schedulearn.service.studies import Studies
 from schedulearn.service.targets import target_of
 from schedulearn.service.views import (
     Advice,
@@ -85,6 +87,7 @@ class Gateway:
         self.servers = Servers(store, wake, clock, lambda: self.health().scheduler_runs)
         self.logins = Logins(self.people, clock)
         self._lookout = Lookout(store, self.servers.views, waiting)
+        self.studies = Studies(store, DataFolder(data).reports, lambda: policies.available()["presets"], clock)
         self.rendezvous = Rendezvous(self._closing.is_set)
 
     def now(self) -> float:

@@ -183,7 +183,7 @@ class Runtime:
 
     def gateway(self) -> Gateway:
         explainer = Explainer(self.store, self.clock)
-        return Gateway(
+        gateway = Gateway(
             self.store,
             self.folder.root,
             self._wake,
@@ -194,6 +194,8 @@ class Runtime:
             roles=sorted(self.options.roles),
             clock=self.clock.now,
         )
+        self._stack.callback(gateway.studies.close)
+        return gateway
 
     def storage(self) -> Storage:
         return measure(self.folder)

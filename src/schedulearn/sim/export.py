@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.domain.errors import InvalidSpec
+from schedulearn.sim.figures import table
 from schedulearn.sim.metrics import JobResult, Result
 from schedulearn.sim.run import Study
 
@@ -45,6 +46,26 @@ def write_csv(folder: Path, study: Study, results: Sequence[Result]) -> list[Pat
     for name, result in zip(names, results, strict=True):
         files.append(_write(folder / f"jobs-{name}.csv", _JOB_COLUMNS, _job_rows(study, result)))
     return files
+
+
+def write_summary(folder: Path, study: Study, results: Sequence[Result]) -> Path:
+    """`report.json`: what the report says in short, as a table of texts, for whoever lists reports."""
+    columns = table([result.summary() for result in results])
+    content = {
+        "kind": "comparison",
+        "title": f"{study.workload.name} on {study.cluster}",
+        "about": f"{_counted(len(study.workload.jobs), 'job')} on {_counted(len(study.nodes), 'node')}",
+        "columns": ["policy", *(column.title for column in columns)],
+        "rows": [[result.policy, *(c.texts[i] for c in columns)] for i, result in enumerate(results)],
+        "best": [[False, *(bool(c.best[i]) for c in columns)] for i in range(len(results))],
+    }
+    path = folder / "report.json"
+    path.write_text(json.dumps(content), "utf-8")
+    return path
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def file_names(policies: Iterable[str]) -> list[str]:

@@ -1,6 +1,8 @@
 """Running a study with a progress bar, and writing what came of it."""
 
+import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,13 +16,17 @@ if TYPE_CHECKING:
     from schedulearn.sim.parallel import Told
     from schedulearn.sim.run import PolicyFailed, Study
 
+_NOTE_EVERY = 0.2  # seconds
 
-def run_study(study: "Study", processes: int | None = None) -> tuple[list["Result"], list["PolicyFailed"]]:
-    """All its policies; those that failed are told on stderr."""
+
+def run_study(
+    study: "Study", processes: int | None = None, progress: Path | None = None
+) -> tuple[list["Result"], list["PolicyFailed"]]:
+    """All its policies; those that failed are told on stderr. How far it is goes to the screen, or into a file."""
     from schedulearn.sim.parallel import run_all
     from schedulearn.sim.run import PolicyFailed
 
-    with _progress(study) as told:
+    with _noted(study, progress) if progress else _progress(study) as told:
         outcomes = run_all(study, told, processes)
     failures = [outcome for outcome in outcomes if isinstance(outcome, PolicyFailed)]
     for failed in failures:
@@ -39,15 +45,39 @@ def write_files(
     folder: Path, study: "Study", results: Sequence["Result"], failures: Sequence["PolicyFailed"]
 ) -> list[Path]:
     """The CSV files and the report."""
-    from schedulearn.sim.export import write_csv
+    from schedulearn.sim.export import write_csv, write_summary
     from schedulearn.sim.report import write_report
 
     report = folder / "report.html"
     try:
         write_report(report, study, results, failures, ["schedulearn", *sys.argv[1:]])
-        return [report, *write_csv(folder, study, results)]
+        return [report, write_summary(folder, study, results), *write_csv(folder, study, results)]
     except OSError as error:
         raise Failure(f"cannot write {error.filename or folder}: {error.strerror}", field="--out") from error
+
+
+@contextmanager
+def _noted(study: "Study", file: Path) -> Iterator["Told"]:
+    """Into a file for another program, which always finds it whole; a few times a second is enough for it."""
+    total = len(study.workload.jobs)
+    known: dict[str, int] = {}
+    written = 0.0
+
+    def write(policy: str) -> None:
+        noted = {"policy": policy, "done": sum(known.values()), "total": total * len(study.choices)}
+        partial = file.with_name(file.name + ".partial")
+        partial.write_text(json.dumps(noted), "utf-8")
+        partial.replace(file)
+
+    def told(policy: str, done: int) -> None:
+        nonlocal written
+        begun = policy not in known
+        known[policy] = done
+        if begun or time.monotonic() - written > _NOTE_EVERY:
+            write(policy)
+            written = time.monotonic()
+
+    yield lambda choice, done: told(choice.label, done)
 
 
 @contextmanager

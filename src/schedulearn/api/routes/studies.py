@@ -1,0 +1,81 @@
+"""Comparisons of policies, which run beside the service, and reports of experiments."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from pydantic import AfterValidator, Field
+
+from schedulearn.api.deps import Gate, Person
+from schedulearn.api.fields import Line, Strict, one_line
+from schedulearn.api.schemas import StudyOut, StudyPage, StudyProgress, StudyTable
+from schedulearn.api.spec import iso
+from schedulearn.service.studies import MOST_TRACE, NAME, Study, Wanted
+
+router = APIRouter(tags=["studies"])
+StudyName = Annotated[str, Path(pattern=f"^{NAME}$", description="the study's name")]
+# Whoever opens it as a page of its own gets nothing but text, drawings and their style.
+_HARMLESS = {
+    "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class ComparisonIn(Strict):
+    policies: Annotated[list[Line], Field(min_length=1, max_length=50)]
+    trace: Annotated[str, Field(max_length=MOST_TRACE)] | None = None
+    trace_name: Annotated[str, Field(max_length=100), AfterValidator(one_line)] = ""
+    cluster: Annotated[str, Field(max_length=20), AfterValidator(one_line)] = ""
+
+
+@router.get("/studies")
+def studies(gateway: Gate) -> StudyPage:
+    """The newest first."""
+    return StudyPage(studies=[_out(study) for study in gateway.studies.all()])
+
+
+@router.post("/studies", status_code=202)
+def compare(wanted: ComparisonIn, caller: Person, gateway: Gate) -> StudyOut:
+    """Replay the service's own history, or a trace, under several policies. One at a time for each user."""
+    asked = Wanted(wanted.policies, wanted.trace, wanted.trace_name, wanted.cluster)
+    return _out(gateway.studies.compare(caller, asked))
+
+
+@router.get("/studies/{name}")
+def study(name: StudyName, gateway: Gate) -> StudyOut:
+    return _out(gateway.studies.find(name))
+
+
+@router.get("/studies/{name}/report", response_class=Response)
+def report(name: StudyName, gateway: Gate) -> Response:
+    """The report as HTML, with all it needs in it."""
+    return Response(gateway.studies.report(name), media_type="text/html", headers=_HARMLESS)
+
+
+@router.post("/studies/{name}/cancel", status_code=202)
+def cancel(name: StudyName, caller: Person, gateway: Gate) -> StudyOut:
+    """End a comparison that runs. Who asked for it, and administrators."""
+    return _out(gateway.studies.cancel(caller, name))
+
+
+@router.delete("/studies/{name}", status_code=204)
+def delete(name: StudyName, caller: Person, gateway: Gate) -> Response:
+    """Remove it with its report. Who asked for it, and administrators."""
+    gateway.studies.delete(caller, name)
+    return Response(status_code=204)
+
+
+def _out(study: Study) -> StudyOut:
+    return StudyOut(
+        name=study.name,
+        kind=study.kind,
+        title=study.title,
+        about=study.about,
+        user=study.user,
+        state=study.state,
+        problem=study.problem,
+        created_at=iso(study.created_at),
+        ended_at=None if study.ended_at is None else iso(study.ended_at),
+        has_report=study.has_report,
+        progress=StudyProgress(**study.progress) if study.progress else None,
+        summary=StudyTable(**study.summary) if study.summary else None,
+    )

@@ -1,0 +1,70 @@
+"""`/policies`: what each policy does, the one in force, and how others would have done."""
+
+from fastapi import Request
+from nicegui import ui
+
+from schedulearn.client import Client, types
+from schedulearn.dashboard.frame import Frame
+from schedulearn.dashboard.live import Live, heading
+from schedulearn.dashboard.pages.compare import Compare
+from schedulearn.dashboard.pages.switch import switch
+from schedulearn.dashboard.views import policies as view
+
+_EVERY = 2.0  # seconds
+
+
+def register() -> None:
+    ui.page("/policies")(policies)
+
+
+async def policies(request: Request) -> None:
+    frame = Frame(request, "Policies", "/policies")
+    page = ui.element("main").classes("page")
+    found: list[types.Policy] = []
+
+    async def first() -> None:
+        found.append(await frame.session.ask(Client.policy))
+
+    if await frame.attempt(first):
+        with page:
+            shown = PoliciesPage(frame, found[0])
+        await frame.attempt(shown.compare.begin)
+
+
+class PoliciesPage:
+    """The page while somebody has it open."""
+
+    def __init__(self, frame: Frame, policy: types.Policy) -> None:
+        self._frame, self._policy = frame, policy
+        self._cards: dict[str, Live] = {}
+        with ui.element("div").classes("columns wide"):
+            with ui.element("div").classes("main"):
+                self.compare = Compare(frame, policy)
+            with ui.element("div").classes("side"):
+                self._in_force = Live()
+        self.compare.make_result()
+        with ui.element("section").classes("panel"):
+            heading("Policies")
+            with ui.element("div").classes("cards"):
+                for name in policy["available"]["presets"]:
+                    self._card(name)
+        self._draw(policy)
+        frame.keep(self._look, _EVERY)
+
+    def _card(self, name: str) -> None:
+        with ui.element("article").classes("policy").props(f'aria-label="{name}"'):
+            self._cards[name] = Live()
+            if self._frame.session.user["role"] == "admin":
+                button = ui.button(
+                    "Use", on_click=lambda: switch(self._frame, self._policy, name, self._look), color=None
+                )
+                button.props(f'outline no-caps dense aria-label="Use {name}"').classes("action")
+
+    async def _look(self) -> None:
+        self._draw(await self._frame.session.ask(Client.policy))
+
+    def _draw(self, policy: types.Policy) -> None:
+        self._policy = policy
+        self._in_force.show(view.in_force(policy))
+        for name, card in self._cards.items():
+            card.show(view.card(policy, name))

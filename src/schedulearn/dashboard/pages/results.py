@@ -1,0 +1,109 @@
+"""`/results`: reports of comparisons and experiments; `/results/NAME`: one of them."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import Request
+from nicegui import ui
+
+from schedulearn.client import ApiError, Client, types
+from schedulearn.dashboard import dialogs
+from schedulearn.dashboard.frame import Frame
+from schedulearn.dashboard.live import Live
+from schedulearn.dashboard.markup import el
+from schedulearn.dashboard.views import studies as view
+from schedulearn.dashboard.views.parts import panel
+
+_EVERY = 2.0  # seconds
+
+
+def register() -> None:
+    ui.page("/results")(results)
+    ui.page("/results/{name}")(result)
+
+
+async def results(request: Request) -> None:
+    frame = Frame(request, "Results", "/results")
+    with ui.element("main").classes("page"):
+        shown = Live()
+
+    async def look() -> None:
+        studies = await frame.session.ask(Client.studies)
+        shown.show(panel("Results", view.listed(studies, datetime.now(UTC)), note=len(studies)))
+
+    await frame.attempt(look)
+    frame.keep(look, _EVERY)
+
+
+async def result(request: Request, name: str) -> None:
+    frame = Frame(request, name, "/results")
+    found: list[types.Study] = []
+
+    async def first() -> None:
+        try:
+            found.append(await frame.session.ask(lambda client: client.study(name)))
+        except ApiError as problem:
+            if problem.status not in (404, 422):
+                raise
+
+    with ui.element("main").classes("page"):
+        if not await frame.attempt(first):
+            return  # told already
+        if found:
+            ResultPage(frame, found[0])
+        else:
+            back = el("a", "See which there are", href="/results")
+            Live(panel("No such report", el("p", f"There is no report {name}. ", back, class_="empty")))
+
+
+class ResultPage:
+    """One report while somebody has it open."""
+
+    def __init__(self, frame: Frame, study: types.Study) -> None:
+        self._frame, self._study = frame, study
+        self._stop: ui.button | None = None
+        with ui.element("div").classes("headline"):
+            self._head = Live().classes("title")
+            if frame.session.may_end(study):
+                with ui.element("div").classes("actions"):
+                    self._stop = _button("Cancel", self._cancel)
+                    _button("Delete", self._delete).classes("destroys")
+        self._trouble, self._report = Live(), Live()
+        self._draw(study)
+        frame.keep(self._look)
+
+    async def _look(self) -> None:
+        if self._study["state"] == "running":
+            name = self._study["name"]
+            self._draw(await self._frame.session.ask(lambda client: client.study(name)))
+
+    def _draw(self, study: types.Study) -> None:
+        self._study = study
+        self._head.show(view.headline(study))
+        self._trouble.show(view.trouble(study))
+        self._report.show(view.whole(study))
+        if self._stop:
+            self._stop.set_visibility(study["state"] == "running")
+
+    async def _cancel(self) -> None:
+        name = self._study["name"]
+        await dialogs.tell(
+            lambda: self._frame.session.ask(lambda client: client.cancel_study(name)), "It is cancelled."
+        )
+        await self._frame.attempt(self._look)
+
+    def _delete(self) -> None:
+        name = self._study["name"]
+
+        async def act() -> None:
+            await self._frame.session.ask(lambda client: client.delete_study(name))
+            ui.navigate.to("/results")
+
+        dialogs.confirm(
+            f"Delete {name}?", "Its report and files are removed for good.", "Delete it", act, "It is deleted."
+        )
+
+
+def _button(words: str, act: Callable[[], Any]) -> ui.button:
+    return ui.button(words, on_click=act, color=None).props("outline no-caps dense").classes("action")
