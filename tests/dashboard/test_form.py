@@ -19,7 +19,7 @@ FULL = {
     "command": "python train.py --lr 0.1", "name": "mnist <b>", "launcher": "torchrun", "env": "LR=0.1\nA=b c\n\n",
     "workers": "1..4", "cpus": "0.5..4", "memory": "4GB", "gpus": "1", "gpu_type": "A100", "shm": "1GB",
     "priority": "60", "time_limit": "6h", "deadline": "2d", "depends_on": "16, 17", "max_restarts": "2",
-    "grace": "1m", "preemptible": "false", "notify": "ann@lab mail:bob", "metric": "acc", "goal": "max",
+    "grace": "1m", "preemptible": "false", "notify": "ann@lab bob@example.org", "metric": "acc", "goal": "max",
     "target": "acc=0.9:stop", "steps": "100", "pattern": r"acc (\d\.\d+)", "image": "pytorch/pytorch",
     "setup": "pip install x\napt-get y", "mount": "/data\n/scratch:/out:rw",
 }  # fmt: skip

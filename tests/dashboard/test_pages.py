@@ -235,9 +235,10 @@ def test_light_and_dark(page: Page) -> None:
 def test_a_phone_shows_everything_without_scrolling_sideways(page: Page, client: Client) -> None:
     job = submit(client, "a-rather-long-name-for-a-small-telephone-that-would-not-fit", steps=30)
     page.resize(360, 760)
-    for path in ("/", "/jobs", f"/jobs/{job}", "/timeline", f"/submit?copy={job}"):
+    pages = dict.fromkeys(["/", "/jobs", f"/jobs/{job}", "/timeline", f"/submit?copy={job}"], "a-rather-long-name")
+    for path, word in {**pages, "/policies": "srjf-aged", "/results": "Results"}.items():
         page.open(client.url + path)
-        page.wait_for("a-rather-long-name")
+        page.wait_for(word)
         assert page.script("document.documentElement.scrollWidth") <= 360, path
 
 

@@ -52,7 +52,7 @@ class PoliciesPage:
         frame.keep(self._look, _EVERY)
 
     def _card(self, name: str) -> None:
-        with ui.element("article").classes("policy").props(f'aria-label="{name}"'):
+        with ui.element("article").classes("preset").props(f'aria-label="{name}"'):
             self._cards[name] = Live()
             if self._frame.session.user["role"] == "admin":
                 button = ui.button(

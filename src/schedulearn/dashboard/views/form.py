@@ -53,7 +53,7 @@ GROUPS: dict[str, tuple[Field, ...]] = {
         Field("max_restarts", "Restarts", "if it fails", "number", "0"),
         Field("grace", "Grace", "to save before it is killed", usual="30s"),
         Field("preemptible", "May be stopped", "to let others go first", "text", "auto", ("auto", "true", "false")),
-        Field("notify", "Notify", "whom to tell", "words", "nobody"),
+        Field("notify", "Notify", "e-mail and web addresses, a space between", "words", "nobody"),
     ),
     "How its progress is followed": (
         Field("metric", "Metric", "the number to watch", usual="loss"),
