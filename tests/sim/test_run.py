@@ -19,6 +19,8 @@ from schedulearn.traces.types import TraceJob
 
 HEADER = "submission_time,num_gpu,duration,deadline\n"
 OWN = '''
+import os
+
 from schedulearn.policies.stages import Order
 
 class Last(Order):
@@ -33,6 +35,10 @@ class Last(Order):
 class Broken(Order):
     def key(self, job, now, facts):
         return (1 / 0,)
+
+class Deadly(Order):
+    def key(self, job, now, facts):
+        os._exit(7)
 
 class Nothing:
     pass
@@ -291,6 +297,12 @@ def test_several_policies_at_once_give_what_each_gives_alone(own: str, processes
         if isinstance(outcome, Result):
             assert outcome.jobs == several.run(choice).jobs
     assert {("fifo", 0), ("srjf", 0)} <= set(told)
+
+
+def test_a_policy_that_takes_its_process_along_keeps_no_other_from_running(own: str) -> None:
+    policies = (f"{own}:Deadly", "fifo", "srjf", "srtf", "edf")
+    outcomes = run_all(study("synthetic:philly?jobs=20", *policies, cluster="2x4"), lambda *_: None, 2)
+    assert [getattr(outcome, "problem", "") for outcome in outcomes] == ["its process ended with 7", "", "", "", ""]
 
 
 # --- the service's own history

@@ -1,4 +1,4 @@
-"""Several policies of a study at once, each in a process of its own."""
+"""Several policies of a study at once, in processes of their own."""
 
 import os
 import signal
@@ -43,19 +43,19 @@ def _outcome(study: Study, choice: Choice, told: Told) -> Outcome:
 
 
 class _Pool:
-    """So many processes at most, one for each policy."""
+    """So many processes at most. Each takes one policy after another, since to start one costs half a second."""
 
     def __init__(self, study: Study, told: Told) -> None:
         self._study, self._told = study, told
+        self._left = list(range(len(study.choices)))
         self._running: dict[Connection, tuple[int, BaseProcess]] = {}
         self._outcomes: dict[int, Outcome] = {}
 
     def run(self, count: int) -> list[Outcome]:
-        left = list(range(len(self._study.choices)))
         try:
-            while left or self._running:
-                while left and len(self._running) < count:
-                    self._start(left.pop(0))
+            while self._left or self._running:
+                while self._left and len(self._running) < count:
+                    self._give(*self._start())
                 for connection in wait(list(self._running)):
                     self._listen(connection)  # type: ignore[arg-type] # we gave it connections alone
         finally:
@@ -64,20 +64,27 @@ class _Pool:
                 process.join()
         return [self._outcomes[index] for index in sorted(self._outcomes)]
 
-    def _start(self, index: int) -> None:
-        ours, theirs = _SPAWN.Pipe(duplex=False)
-        process = _SPAWN.Process(target=_work, args=(self._study, index, theirs), daemon=True)
+    def _start(self) -> tuple[Connection, BaseProcess]:
+        ours, theirs = _SPAWN.Pipe()
+        process = _SPAWN.Process(target=_work, args=(self._study, theirs), daemon=True)
         with _held_back(signal.SIGINT):
             process.start()
         theirs.close()
-        self._running[ours] = (index, process)
+        return ours, process
+
+    def _give(self, connection: Connection, process: BaseProcess) -> None:
+        """Its next policy. One that has died meanwhile is heard of when it is listened to."""
+        index = self._left.pop(0)
+        self._running[connection] = (index, process)
+        with suppress(ConnectionError):
+            connection.send(index)
 
     def _listen(self, connection: Connection) -> None:
         index, process = self._running[connection]
         choice = self._study.choices[index]
         try:
             message = connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             process.join()
             message = PolicyFailed(choice.label, f"its process ended with {process.exitcode}", "")
         if isinstance(message, int):
@@ -85,8 +92,11 @@ class _Pool:
             return
         self._told(choice, len(self._study.workload.jobs))
         self._outcomes[index] = message
+        if self._left and process.is_alive():
+            self._give(connection, process)
+            return
         del self._running[connection]
-        connection.close()
+        connection.close()  # which ends it
         process.join()
 
 
@@ -104,11 +114,13 @@ def _held_back(signum: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(study: Study, index: int, connection: Connection) -> None:
+def _work(study: Study, connection: Connection) -> None:
     """In its own process."""
     Thread(target=_end_with_parent, daemon=True).start()
-    with suppress(BrokenPipeError):  # who started us has gone: there is nobody to tell
-        connection.send(_outcome(study, study.choices[index], lambda _, done: connection.send(done)))
+    with suppress(ConnectionError, EOFError):  # who started us has gone, or has nothing left for us
+        while True:
+            choice = study.choices[connection.recv()]
+            connection.send(_outcome(study, choice, lambda _, done: connection.send(done)))
 
 
 def _end_with_parent() -> None:
