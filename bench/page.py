@@ -20,6 +20,11 @@ sys.path.append(str(Path(__file__).parent.parent / "tests"))  # where the browse
 
 LOADS, FIRST = 300, 50  # page loads, and after how many of them memory is looked at first
 OPEN = 10  # pages at once
+# Every page, and a word that is there when it can be read.
+PAGES = [
+    ("/", "Servers"), ("/jobs", "Submitted"), ("/jobs/1", "Story"), ("/timeline", "In this time"),
+    ("/submit", "Command line"), ("/policies", "In force"), ("/results", "No report yet"),
+]  # fmt: skip
 HOUR = 3600  # updates of an open page in an hour
 _PACE = 0.15  # seconds between two updates, instead of 1
 # The page alone, hurried: an hour of updates in a few minutes.
@@ -58,8 +63,9 @@ def _loads(figures: Figures, root: Path, browser: Any) -> None:
         seconds = []
         for n in range(LOADS):
             start = time.perf_counter()
-            page.open(service.url + ("/", "/jobs", "/jobs/1")[n % 3])
-            page.wait_for(("Servers", "Submitted", "Story")[n % 3])
+            path, word = PAGES[n % len(PAGES)]
+            page.open(service.url + path)
+            page.wait_for(word)
             seconds.append(time.perf_counter() - start)
             if n + 1 == FIRST:
                 first = _memory(service.pid)
