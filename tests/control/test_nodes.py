@@ -288,3 +288,17 @@ def test_nodes_that_leave_do_not_mix_up_those_that_stay() -> None:
     w.submit(job(2, gpus=2, cpus=0), job(3, gpus=1, cpus=0), job(4, gpus=1, cpus=0))
     assert (w.where(2), w.where(3)) == (["b"], ["c"])
     assert 4 not in w.running()
+
+
+def test_a_lost_node_could_hold_nobody_until_it_is_back() -> None:
+    w = World(node("a", cpus=2))
+    w.submit(job(1))
+    w.started(1)
+    shape = w.job(1).shape
+    answers = []
+    for event in (None, ev.NodeLost(w.now, A, WHY), ev.NodeSeen(w.now, node("a", cpus=2))):
+        w.cycle(*([event] if event else []))
+        ledger = w.state.ledger.node(A)
+        assert ledger
+        answers.append(ledger.could_hold(shape))
+    assert answers == [True, False, True]

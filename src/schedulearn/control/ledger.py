@@ -22,7 +22,7 @@ _FORGIVEN = 1e-9  # sums of fractions never add up exactly
 class NodeLedger:
     """What one node has and what of it is free."""
 
-    __slots__ = ("_free", "_free_devices", "_usable", "closed", "index", "node", "spot")
+    __slots__ = ("_could_hold", "_free", "_free_devices", "_usable", "closed", "index", "node", "spot")
 
     def __init__(self, node: Node, index: int = 0) -> None:
         self.node = node
@@ -32,6 +32,12 @@ class NodeLedger:
         self._free_devices = {d.id: d for d in node.devices if not d.outside_use}
         self._usable = node.usable
         self._free = dict(self._usable.items())
+        self._could_hold: dict[Shape, bool] = {}  # as far as it was asked
+
+    def now_is(self, node: Node) -> None:
+        """The same node in another state."""
+        self.node = node
+        self._could_hold.clear()
 
     @property
     def name(self) -> NodeName:
@@ -77,7 +83,9 @@ class NodeLedger:
 
     def could_hold(self, shape: Shape) -> bool:
         """Whether a worker of this shape would fit if nobody were there."""
-        return NodeLedger(self.node).room_for(shape) > 0
+        if shape not in self._could_hold:
+            self._could_hold[shape] = NodeLedger(self.node).room_for(shape) > 0
+        return self._could_hold[shape]
 
     @property
     def surroundings(self) -> str:
@@ -175,7 +183,7 @@ class Ledger:
     def set_node_state(self, name: NodeName, state: NodeState, **more: Any) -> Node:
         """Also what else is said of it (`more`: fields of the node), as long as what it has stays the same."""
         ledger = self._nodes[name]
-        ledger.node = replace(ledger.node, state=state, **more)
+        ledger.now_is(replace(ledger.node, state=state, **more))
         self._index()
         return ledger.node
 
