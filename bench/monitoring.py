@@ -9,24 +9,15 @@ from typing import Any
 
 from bench.figures import Figures, median
 from bench.service import folder
-from schedulearn.domain.events import Event, WorkerExited, WorkerStarted
-from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, Lease, Worker
-from schedulearn.domain.node import Node
-from schedulearn.domain.ports import Executor, Launch
-from schedulearn.domain.resources import CPUS, Resources
-from schedulearn.domain.spec import JobSpec
-from schedulearn.executors.process import ProcessExecutor
+from bench.sleepers import NODE, WORKERS, processes, sleeping, wait
+from schedulearn.domain.ids import WorkerId
+from schedulearn.domain.ports import Executor
 from schedulearn.executors.process.cgroups import NO_CGROUPS
 from schedulearn.service.clock import SteadyClock
 from schedulearn.service.monitor import EVERY, Monitor
-from schedulearn.store import Cycle, Store, open_store
 
-WORKERS = 50
 _LOOKS = 20
 _ROUNDS = 5  # questions to an engine for each container
-_PATIENCE = 300.0  # seconds until all workers run
-NODE = Node(NodeName("local"), capacity=Resources(cpus=8, memory=8e9))
 _AIM = 2.0  # percent of one core
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))  # where Docker Engines for tests are made
@@ -36,7 +27,7 @@ def measure() -> Figures:
     figures = Figures(f"Monitoring of {WORKERS} workers")
     for name, options in (("processes", {}), ("processes, without control groups", {"cgroups": NO_CGROUPS})):
         with folder() as root:
-            _look(figures, root, name, lambda sink, root=root, options=options: processes(root, sink, options))
+            _look(figures, root, name, lambda sink, root=root, options=options: processes(root, sink, **options))
     try:
         with _daemon() as daemon, folder() as root:
             _look(figures, root, "containers here", lambda sink: _containers(root, sink, daemon), daemon)
@@ -48,28 +39,10 @@ def measure() -> Figures:
 
 
 def _look(figures: Figures, root: Path, name: str, make: Callable[[Any], Executor], daemon: Any = None) -> None:
-    started: set[WorkerId] = set()
-    ended: set[WorkerId] = set()
-
-    def sink(event: Event) -> None:
-        if isinstance(event, WorkerStarted | WorkerExited):
-            (started if isinstance(event, WorkerStarted) else ended).add(event.worker)
-
-    executor = make(sink)
-    with open_store(root / "schedulearn.db") as store:
-        workers = submit(store)
-        try:
-            for worker in workers:
-                executor.start(Launch(worker, NODE.name, JobSpec("bench", ("sleep", "1000")), cpu_limit=1.0))
-            wait(lambda: len(started) == WORKERS and all(executor.usage(w, NODE.name) for w in workers))
-            _looks(figures, name, Monitor(store, executor), lambda: [executor.usage(w, NODE.name) for w in workers])
-            if daemon:
-                _asked(figures, executor, daemon, workers)
-        finally:
-            for worker in workers:
-                executor.stop(worker, NODE.name, 0)
-            wait(lambda: len(ended) == WORKERS)
-            executor.close()
+    with sleeping(root, make) as (store, executor, workers):
+        _looks(figures, name, Monitor(store, executor), lambda: [executor.usage(w, NODE.name) for w in workers])
+        if daemon:
+            _asked(figures, executor, daemon, workers)
 
 
 def _looks(figures: Figures, name: str, monitor: Monitor, read: Callable[[], object]) -> None:
@@ -99,32 +72,15 @@ def _asked(figures: Figures, executor: Any, daemon: Any, workers: list[WorkerId]
     told.close()
 
 
-def cpu_of(action: Callable[[], object]) -> float:
-    """CPU seconds of this thread."""
+def cpu_of(action: Callable[[], object], before: Callable[[], object] = lambda: None) -> float:
+    """CPU seconds of this thread. What has to be done `before` each time does not count."""
     seconds = []
     for _ in range(_LOOKS):
+        before()
         start = time.thread_time()
         action()
         seconds.append(time.thread_time() - start)
     return median(seconds)
-
-
-def submit(store: Store) -> list[WorkerId]:
-    """Jobs with one worker each, as the scheduler writes them down before it starts them."""
-    fence, now = store.take_role("scheduler", "bench", time.time(), 3600.0), time.time()
-    workers = []
-    for _ in range(WORKERS):
-        job = store.add_job(JobSpec("bench", "sleep 1000"), "bench", now, "")
-        worker = WorkerId(JobId(job), 1, 0)
-        attempt = Attempt(AttemptId(JobId(job), 1), now, [Worker(worker, NODE.name)])
-        lease = Lease(worker, NODE.name, Resources({CPUS: 0.1}))
-        store.save_cycle(Cycle(fence, attempts=[attempt], leases_added=[lease]))
-        workers.append(worker)
-    return workers
-
-
-def processes(root: Path, sink: Any, options: dict[str, Any]) -> ProcessExecutor:
-    return ProcessExecutor(root, sink, SteadyClock(), NODE, **options)
 
 
 def _containers(root: Path, sink: Any, daemon: Any) -> Executor:
@@ -154,11 +110,3 @@ def _no_engine() -> type[BaseException]:
 
     found: type[BaseException] = pytest.skip.Exception
     return found
-
-
-def wait(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while not true():
-        if time.monotonic() > deadline:
-            raise RuntimeError("the workers did not come up, or did not end")
-        time.sleep(0.05)

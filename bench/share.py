@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.figures import Figures, median
-from bench.monitoring import NODE, WORKERS, cpu_of, processes, submit, wait
+from bench.monitoring import cpu_of
 from bench.service import Service, folder, running
+from bench.sleepers import NODE, WORKERS, processes, sleeping, wait
 from schedulearn.client import Client
-from schedulearn.domain.events import Event, WorkerExited, WorkerStarted
 from schedulearn.domain.ids import WorkerId
 from schedulearn.domain.job import Accrual
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import JobSpec
 from schedulearn.executors.kernel.groups import read_limits
 from schedulearn.executors.process.cgroups import made_groups
 from schedulearn.policies.share.flowcon import FlowCon
@@ -28,7 +26,7 @@ from schedulearn.service.container_monitor import LiveContainerMonitor, Outlook
 from schedulearn.service.machine import Machine
 from schedulearn.service.monitor import EVERY
 from schedulearn.service.tenants import Roll, Tenant
-from schedulearn.store import Point, Store, open_store
+from schedulearn.store import Point, Store
 
 _ITVAL = 20.0  # seconds: FlowCon's usual interval
 _ARRIVALS = 10
@@ -92,26 +90,8 @@ class _Timed:
 
 
 def _look(figures: Figures, root: Path) -> None:
-    started: set[WorkerId] = set()
-    ended: set[WorkerId] = set()
-
-    def sink(event: Event) -> None:
-        if isinstance(event, WorkerStarted | WorkerExited):
-            (started if isinstance(event, WorkerStarted) else ended).add(event.worker)
-
-    executor = processes(root, sink, {})
-    with open_store(root / "schedulearn.db") as store:
-        workers = submit(store)
-        try:
-            for worker in workers:
-                executor.start(Launch(worker, NODE.name, JobSpec("bench", ("sleep", "1000")), cpu_limit=1.0))
-            wait(lambda: len(started) == WORKERS)
-            _looks(figures, store, executor, workers)
-        finally:
-            for worker in workers:
-                executor.stop(worker, NODE.name, 0)
-            wait(lambda: len(ended) == WORKERS)
-            executor.close()
+    with sleeping(root, lambda sink: processes(root, sink)) as (store, executor, workers):
+        _looks(figures, store, executor, workers)
 
 
 def _looks(figures: Figures, store: Store, executor: Any, workers: list[WorkerId]) -> None:
@@ -130,13 +110,9 @@ def _looks(figures: Figures, store: Store, executor: Any, workers: list[WorkerId
             points = [Point(int(clock.at), clock.at, int(clock.at), "loss", 1 / (clock.at % 1e6) + number)]
             store.add_points(worker.job, 1, 0, "report", points)
 
-    def both() -> None:
-        round_()
-        machine.look()
-
-    both()  # where to look is found out once
-    writing = cpu_of(round_)
-    whole = cpu_of(both) - writing
+    round_()
+    machine.look()  # where to look is found out once
+    whole = cpu_of(machine.look, before=round_)
     figures.add(f"{WORKERS} containers: CPU of one look", whole * 1e3, "ms", against="counters, values, decision")
     figures.add("the decision alone", median(stage.seconds) * 1e3, "ms", against="FlowCon")
     figures.add(f"CPU in all, a look every {_ITVAL:g} s", whole / _ITVAL * 100, "%", aim=2.0)

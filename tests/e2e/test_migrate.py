@@ -7,6 +7,7 @@ import pytest
 
 from schedulearn.client import Client
 from support.base_image import IMAGE
+from support.servers import with_servers
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
 
@@ -41,11 +42,7 @@ while True:
 
 @pytest.fixture(scope="module")
 def service(daemons: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Two servers, `one` and `two`."""
-    with Service(tmp_path_factory.mktemp("migrate") / "data") as running:
-        for number, name in enumerate(("one", "two")):
-            added = running.cli("nodes", "add", daemons(number).address, "--name", name, "--image", IMAGE)
-            assert added.returncode == 0, added.stderr
+    with with_servers(tmp_path_factory.mktemp("migrate") / "data", daemons, ("one", "two")) as running:
         yield running
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from schedulearn.client import Client
 from support.base_image import IMAGE
+from support.servers import with_servers
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
 
@@ -53,10 +54,7 @@ FAST, SLOWLY = "0.2", "0.00002"
 
 @pytest.fixture(scope="module")
 def service(daemons: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(tmp_path_factory.mktemp("specon") / "data") as running:
-        for number, name in enumerate(SERVERS):
-            added = running.cli("nodes", "add", daemons(number).address, "--name", name, "--image", IMAGE)
-            assert added.returncode == 0, added.stderr
+    with with_servers(tmp_path_factory.mktemp("specon") / "data", daemons, SERVERS) as running:
         yield running
     daemons.clean()
 

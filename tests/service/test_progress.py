@@ -14,7 +14,7 @@ from schedulearn.service import progress
 from schedulearn.service.config import DataFolder
 from schedulearn.service.output import pattern_of
 from schedulearn.service.progress import ProgressWatcher
-from schedulearn.store import Store
+from schedulearn.store import Found, Store
 from support.clock import HandClock
 from support.scheduling import Bench
 
@@ -40,7 +40,7 @@ class Run:
         self.watcher.watch(WORKER, self.metric)
 
     def look(self) -> None:
-        self.watcher._look(self.watcher._watched[WORKER])
+        self.watcher.look()
 
     def prints(self, *data: bytes) -> None:
         for some in data:
@@ -164,7 +164,7 @@ def test_after_a_restart_nothing_is_stored_twice_and_nothing_is_missing(run: Run
 def test_read_again_from_the_beginning_nothing_is_stored_twice(run: Run) -> None:
     """As after a crash between storing points and storing how far was read."""
     run.prints(b"loss: 3\nloss: 2\n")
-    run.store.set_pattern_offset(WORKER, 0)
+    run.store.add_found([Found(WORKER, 0)])
     run.begin()
     run.look()
     assert [value for _, value in run.curve] == [3.0, 2.0]

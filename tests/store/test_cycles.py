@@ -14,7 +14,7 @@ from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.resources import Resources
 from schedulearn.domain.spec import Workers
 from schedulearn.domain.states import JobState, StopReason
-from schedulearn.store import Cycle, Point, SavedState, open_store
+from schedulearn.store import Cycle, Found, Point, SavedState, open_store
 
 AT = 1_700_000_000.25
 LOCAL = NodeName("local")
@@ -160,7 +160,7 @@ def test_nodes_are_removed_with_their_devices(make, contents):
 def test_a_cycle_does_not_undo_what_was_noted_of_a_workers_metrics(make):
     job = make.running()
     make.store.add_points(job.id, 1, 0, "report", [Point(5, AT, 1, "loss", 1.0)])
-    make.store.set_pattern_offset(WorkerId(job.id, 1, 0), 77)
+    make.store.add_found([Found(WorkerId(job.id, 1, 0), 77)])
     make.save(jobs=[job], attempts=[make.attempt(job)])
 
     assert make.store.add_points(job.id, 1, 0, "report", [Point(5, AT, 1, "loss", 1.0)]) == 0

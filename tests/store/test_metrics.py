@@ -6,7 +6,7 @@ import pytest
 
 from schedulearn.domain.errors import NotFound
 from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.store import Mark, Point, Series
+from schedulearn.store import Found, Mark, Point, Series
 from schedulearn.store.thinning import MOST_POINTS
 
 AT = 1_700_000_000.25
@@ -225,9 +225,26 @@ def test_how_far_the_output_was_searched(make):
     job = make.running()
     worker = WorkerId(job.id, 1, 0)
     assert make.store.pattern_offset(worker) == 0
-    make.store.set_pattern_offset(worker, 2**40)
+    make.store.add_found([Found(worker, 2**40)])
     assert make.store.pattern_offset(worker) == 2**40
     assert make.store.pattern_offset(WorkerId(job.id, 1, 1)) == 0
+
+
+def test_what_was_found_in_the_output_of_many_workers(make, statements):
+    one, two = make.running(workers=2), make.running()
+    gone, at = WorkerId(JobId(99), 1, 0), WorkerId
+    found = [
+        Found(at(one.id, 1, 0), 7, points([1, 2])),
+        Found(gone, 3, points([1])),
+        Found(at(two.id, 1, 0), 5, points([1], "acc")),
+    ]
+    make.store.add_found(found)
+    statements.clear()
+    make.store.add_found([*found, Found(at(one.id, 1, 1), 9, points([3]))])  # another one leads
+    assert len(statements) == 5, "for any number of workers"
+    assert [point.step for point in make.store.curve(one.id, "loss")] == [10, 20, 30]
+    assert [point.step for point in make.store.curve(two.id, "acc")] == [10]
+    assert [make.store.pattern_offset(at(*worker)) for worker in [(one.id, 1, 0), (one.id, 1, 1), gone]] == [7, 9, 0]
 
 
 def test_the_latest_values(make):

@@ -5,8 +5,8 @@ import logging
 import math
 import re
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ from schedulearn.executors.common import logs
 from schedulearn.service.boards import BoardWatcher, Folders
 from schedulearn.service.output import LONGEST, Reader, clean
 from schedulearn.service.reports import add_reports
-from schedulearn.store import Point, Store
+from schedulearn.store import Found, Point, Store
 
 _LOG = logging.getLogger(__name__)
-_EVERY = 0.5  # seconds between two looks at the output of all running jobs
+_EVERY = 1.0  # seconds between two looks at the output of all running jobs
 _CHUNK = 1 << 18  # bytes read at once
 _BEHIND = 1 << 22  # a job that prints faster than this between two looks is read from its latest output on
 _LONGEST_REST = 4 * LONGEST  # bytes of a line without an end that are kept
@@ -36,7 +36,17 @@ class _Watched:
     name: str  # of the metric
     reader: Reader
     offset: int  # how far its output was read
+    stored: int  # how far the store says it was
     rest: bytes = b""  # the beginning of a line, or of a new state of it, that is not complete yet
+    points: list[Point] = field(default_factory=list)  # that are not stored yet
+
+    def take(self) -> Found | None:
+        """What the store does not have yet."""
+        whole = self.offset - len(self.rest)
+        if whole == self.stored and not self.points:
+            return None
+        found, self.stored, self.points = Found(self.worker, whole, self.points), whole, []
+        return found
 
 
 class ProgressWatcher:
@@ -67,14 +77,15 @@ class ProgressWatcher:
             offset = self._store.pattern_offset(worker)
             known = {series.name: series.step for series in self._store.series_of(worker.job)}
             reader = Reader(metric, known.get(metric.name, 0), from_beginning=offset == 0)
-            self._watched[worker] = _Watched(worker, self._folder_of(worker), metric.name, reader, offset)
+            self._watched[worker] = _Watched(worker, self._folder_of(worker), metric.name, reader, offset, offset)
 
     def finish(self, worker: WorkerId) -> None:
         """The worker has ended: read what is left, then stop following."""
         with self._lock:
             watched = self._watched.pop(worker, None)
             if watched:
-                self._quietly(partial(self._look, watched, last=True))
+                self._quietly(partial(self._read, watched, last=True))
+                self._quietly(partial(self._keep, [watched]))
         self._boards.finish(worker)
         self._quietly(partial(self._take_spool, worker))
 
@@ -88,10 +99,16 @@ class ProgressWatcher:
 
     def _run(self) -> None:
         while not self._stop.wait(_EVERY):
-            for worker in list(self._watched):
-                with self._lock:
-                    if watched := self._watched.get(worker):
-                        self._quietly(partial(self._look, watched))
+            self.look()
+
+    def look(self) -> None:
+        """See what is new in the output of all workers."""
+        for worker in list(self._watched):
+            with self._lock:
+                if watched := self._watched.get(worker):
+                    self._quietly(partial(self._read, watched))
+        with self._lock:
+            self._quietly(partial(self._keep, self._watched.values()))
 
     def _quietly(self, look: Callable[[], None]) -> None:
         """Watching must never disturb scheduling: what cannot be read now is read at the next look, or not at all."""
@@ -102,29 +119,29 @@ class ProgressWatcher:
         except Exception:
             _LOG.warning("progress could not be read", exc_info=True)
 
-    def _look(self, watched: _Watched, *, last: bool = False) -> None:
+    def _read(self, watched: _Watched, *, last: bool = False) -> None:
         folder = watched.folder / "log"
         end = logs.read(folder, None, 0).end
         if end <= watched.offset and not (last and watched.rest):
             return
         if end - watched.offset > _BEHIND:
             watched.offset, watched.rest = end - _BEHIND, b""
-        points: list[Point] = []
         while watched.offset < end:
             chunk = logs.read(folder, watched.offset, _CHUNK)
             if not chunk.data:
                 break
             if chunk.offset != watched.offset:
                 watched.rest = b""  # the oldest output was removed meanwhile: what follows is another line
-            points += self._points(watched, chunk.offset, chunk.data)
+            watched.points += self._points(watched, chunk.offset, chunk.data)
             watched.offset = chunk.next_offset
         if last and watched.rest:
-            points += self._points(watched, watched.offset, b"\n")
-        worker = watched.worker
-        if points:
-            # Only one worker is read at a time: its curve goes on when another one leads.
-            self._store.add_points(worker.job, worker.attempt, worker.rank, "pattern", points, 0)
-        self._store.set_pattern_offset(worker, watched.offset - len(watched.rest))
+            watched.points += self._points(watched, watched.offset, b"\n")
+
+    def _keep(self, watched: Iterable[_Watched]) -> None:
+        """One transaction for all: each costs as much as reading hundreds of lines."""
+        found = [new for each in watched if (new := each.take())]
+        if found:
+            self._store.add_found(found)
 
     def _points(self, watched: _Watched, offset: int, data: bytes) -> Iterator[Point]:
         start = offset - len(watched.rest)

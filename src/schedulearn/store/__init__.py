@@ -4,6 +4,7 @@ from schedulearn.store.store import Store, open_store
 from schedulearn.store.types import (
     CurvePoint,
     Cycle,
+    Found,
     JobRow,
     JobSort,
     Mark,
@@ -33,6 +34,7 @@ from schedulearn.store.types import (
 __all__ = [
     "CurvePoint",
     "Cycle",
+    "Found",
     "JobRow",
     "JobSort",
     "Mark",

@@ -1,7 +1,6 @@
 """Metrics: what jobs report, thinned so that a million points stay quick to store and to read."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -9,28 +8,26 @@ import sqlalchemy as sa
 
 from schedulearn.domain.errors import NotFound
 from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.store.appending import SeriesKey, append
 from schedulearn.store.base import Part, in_chunks
-from schedulearn.store.codec import Values
+from schedulearn.store.codec import Values, worker_key
 from schedulearn.store.columns import clamp
 from schedulearn.store.tables import metric_points, metric_series, workers
-from schedulearn.store.thinning import Track, reading_stride
-from schedulearn.store.types import CurvePoint, Mark, News, Point, Progress, Series, Source
+from schedulearn.store.thinning import reading_stride
+from schedulearn.store.types import CurvePoint, Found, Mark, News, Point, Progress, Series, Source
 
 _LONGEST_NAME = 200  # characters; the rest is cut off, because the name is part of an index
 _CONDITIONS = 500  # in one statement: SQLite takes no more than a thousand
 _SEEN: dict[Source, sa.Column[Any]] = {"report": workers.c.report_seq, "pattern": workers.c.pattern_seq}
-_TRUST: dict[Source, int] = {"pattern": 0, "files": 1, "report": 2}
-
-
-@dataclass(slots=True)
-class _Open:
-    """A series that points are being added to."""
-
-    id: int | None = None  # None: not stored yet
-    source: Source | None = None
-    stored_stride: int = 1  # of the points that are stored already; 0: those must go
-    newest: int = 0  # when its last point was measured, in microseconds
-    track: Track = field(default_factory=Track)
+# What is asked every second is put together once: each time, that would take SQLAlchemy about as long as asking it.
+_MARKS = sa.select(workers.c.job, workers.c.attempt, workers.c.rank, workers.c.pattern_seq).where(
+    workers.c.job.in_(sa.bindparam("jobs", expanding=True))
+)
+_READ = (
+    sa.update(workers)
+    .where(*(workers.c[name] == sa.bindparam(f"of_{name}") for name in ("job", "attempt", "rank")))
+    .values(pattern_seq=sa.bindparam("seq"), pattern_offset=sa.bindparam("offset"))
+)
 
 
 class Metrics(Part):
@@ -51,16 +48,25 @@ class Metrics(Part):
         They go into the worker's own series, or into that of `series_rank`.
         """
         worker = WorkerId(job, attempt, rank)
-        voice = worker if series_rank is None else WorkerId(job, attempt, series_rank)
         with self._db.write() as connection:
             new = self._unseen(connection, worker, source, points)
-            opened = _open_series(connection, voice, {point.name for point in new})
-            taken = sum(_add(opened, source, point) for point in new)
-            changed = {name: series for name, series in opened.items() if series.track.last}
-            _drop_thinned(connection, changed.values())
-            _save_series(connection, voice, changed)
-            _insert_points(connection, changed.values())
-        return taken
+            place = rank if series_rank is None else series_rank
+            return append(connection, source, [(SeriesKey(job, place, point.name), point) for point in new])
+
+    def add_found(self, found: Sequence[Found]) -> None:
+        """Take in what was found in the output of workers, and how far it was read, all in one transaction.
+
+        Of a job only one worker is read at a time: its curve goes on when another one leads. Workers that are no
+        longer known are left out.
+        """
+        with self._db.write() as connection:
+            marks = _pattern_marks(connection, {one.worker.job for one in found})
+            known = [one for one in found if one.worker in marks]
+            new = {one.worker: _after(marks[one.worker], _tidy(one.points)) for one in known}
+            if known:
+                connection.execute(_READ, [_read_until(one, marks[one.worker], new[one.worker]) for one in known])
+            points = [(SeriesKey(worker.job, 0, point.name), point) for worker in new for point in new[worker]]
+            append(connection, "pattern", points)
 
     def _unseen(
         self, connection: sa.Connection, worker: WorkerId, source: Source, points: Sequence[Point]
@@ -70,14 +76,12 @@ class Metrics(Part):
         mark = connection.execute(sa.select(column).where(_is(worker))).scalar()
         if mark is None:
             raise NotFound(f"there is no worker {worker}")
-        tidy = [p._replace(seq=clamp(p.seq), step=clamp(p.step), name=p.name[:_LONGEST_NAME]) for p in points]
         if source not in _SEEN:
-            return tidy
-        new = {(p.seq, p.name): p for p in tidy if p.seq > mark}
+            return _tidy(points)
+        new = _after(mark, _tidy(points))
         if new:
-            seen = {column: max(seq for seq, _ in new)}
-            connection.execute(sa.update(workers).where(_is(worker)).values(seen))
-        return [new[key] for key in sorted(new)]
+            connection.execute(sa.update(workers).where(_is(worker)).values({column: new[-1].seq}))
+        return new
 
     def curve(self, job: JobId, name: str, max_points: int = 500) -> list[CurvePoint]:
         """The curve in the order in which it came, at most so many points, the first and the latest always there."""
@@ -165,9 +169,29 @@ class Metrics(Part):
         with self._db.read() as connection:
             return connection.execute(sa.select(workers.c.pattern_offset).where(_is(worker))).scalar() or 0
 
-    def set_pattern_offset(self, worker: WorkerId, offset: int) -> None:
-        with self._db.write() as connection:
-            connection.execute(sa.update(workers).where(_is(worker)).values(pattern_offset=offset))
+
+def _tidy(points: Iterable[Point]) -> list[Point]:
+    return [p._replace(seq=clamp(p.seq), step=clamp(p.step), name=p.name[:_LONGEST_NAME]) for p in points]
+
+
+def _after(mark: int, points: Iterable[Point]) -> list[Point]:
+    """Those that were not seen yet, each once, in order."""
+    new = {(p.seq, p.name): p for p in points if p.seq > mark}
+    return [new[key] for key in sorted(new)]
+
+
+def _pattern_marks(connection: sa.Connection, jobs: Iterable[JobId]) -> dict[WorkerId, int]:
+    """Of the workers of these jobs, up to where the points of their output were seen."""
+    return {
+        WorkerId(JobId(job), attempt, rank): seq
+        for some in in_chunks(jobs)
+        for job, attempt, rank, seq in connection.execute(_MARKS, {"jobs": some})
+    }
+
+
+def _read_until(one: Found, mark: int, new: Sequence[Point]) -> Values:
+    of = {f"of_{name}": value for name, value in worker_key(one.worker).items()}
+    return {**of, "seq": new[-1].seq if new else mark, "offset": one.offset}
 
 
 def _changed_since(connection: sa.Connection, marks: Mapping[JobId, Mark]) -> list[sa.Row[Any]]:
@@ -214,84 +238,3 @@ def _series_from(row: sa.Row[Any]) -> Series:
     return Series(
         row.name, row.source, row.total, row.last_step, row.last_value, row.min_value, row.max_value, row.updated_at
     )
-
-
-def _open_series(connection: sa.Connection, worker: WorkerId, names: set[str]) -> dict[str, _Open]:
-    """The series of these names, as they are stored or new."""
-    opened = {name: _Open() for name in names}
-    series = metric_series.c
-    query = sa.select(metric_series).where(
-        series.job == worker.job, series.rank == worker.rank, series.name.in_(sorted(names))
-    )
-    for row in connection.execute(query) if names else ():
-        track = Track(row.total, row.stride, None, row.min_value, row.max_value, row.spark, row.spark_stride)
-        opened[row.name] = _Open(row.id, row.source, row.stride, _moment(row.updated_at), track)
-    return opened
-
-
-def _add(opened: dict[str, _Open], source: Source, point: Point) -> bool:
-    series = opened[point.name]
-    if series.source and _TRUST[series.source] > _TRUST[source]:
-        return False
-    if series.source and series.source != source:
-        # The same values, found elsewhere before the first of these came: they would be there twice.
-        series.track, series.stored_stride = Track(), 0
-    elif source == "files" and _moment(point.at) <= series.newest:
-        return False
-    if source == "files":
-        series.newest = _moment(point.at)
-    series.source = source
-    series.track.add(point)
-    return True
-
-
-def _moment(at: float) -> int:
-    """As exact as the store is."""
-    return round(at * 1_000_000)
-
-
-def _drop_thinned(connection: sa.Connection, changed: Iterable[_Open]) -> None:
-    for series in changed:
-        if series.id is not None and series.stored_stride != series.track.stride:
-            gone = metric_points.c.series == series.id
-            if series.stored_stride:
-                gone &= metric_points.c.ordinal % series.track.stride != 0
-            connection.execute(sa.delete(metric_points).where(gone))
-
-
-def _save_series(connection: sa.Connection, worker: WorkerId, changed: Mapping[str, _Open]) -> None:
-    insert = sa.insert(metric_series).returning(metric_series.c.id)
-    known = [{"series": series.id, **_values(series)} for series in changed.values() if series.id is not None]
-    for name, series in changed.items():
-        if series.id is None:
-            key = {"job": worker.job, "name": name, "rank": worker.rank}
-            series.id = connection.execute(insert, {**key, **_values(series)}).scalar_one()
-    if known:
-        connection.execute(sa.update(metric_series).where(metric_series.c.id == sa.bindparam("series")), known)
-
-
-def _values(series: _Open) -> Values:
-    track = series.track
-    assert track.last is not None  # only series that points were added to are saved
-    return {
-        "source": series.source,
-        "total": track.count,
-        "stride": track.stride,
-        "last_step": track.last.step,
-        "last_value": track.last.value,
-        "min_value": track.low,
-        "max_value": track.high,
-        "updated_at": track.last.at,
-        "spark": track.spark,
-        "spark_stride": track.spark_stride,
-    }
-
-
-def _insert_points(connection: sa.Connection, changed: Iterable[_Open]) -> None:
-    rows = [
-        {"series": series.id, "ordinal": ordinal, "step": point.step, "value": point.value, "at": point.at}
-        for series in changed
-        for ordinal, point in series.track.fresh
-    ]
-    if rows:
-        connection.execute(sa.insert(metric_points), rows)

@@ -1,6 +1,6 @@
 """What goes into the store and comes out of it, beyond the domain's own types."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypedDict
 
@@ -103,6 +103,14 @@ class Point(NamedTuple):
     step: int
     name: str
     value: float
+
+
+class Found(NamedTuple):
+    """What is new in the output of a worker."""
+
+    worker: WorkerId
+    offset: int  # how far it was searched for metrics, in bytes
+    points: Sequence[Point] = ()
 
 
 class CurvePoint(NamedTuple):
