@@ -55,7 +55,7 @@ def _loads(figures: Figures, root: Path, browser: Any) -> None:
         client.submit({"command": "echo loss: 0.5", "resources": {"cpus": 0.1}, "workdir": None})
         before = _memory(service.pid)
         start = time.perf_counter()
-        page.open(f"{service.url}/login?once={client.login_code()['code']}")
+        page.log_in(f"{service.url}/login?once={client.login_code()['code']}")
         page.wait_for("Servers")
         figures.add("log in and first page, library loaded", time.perf_counter() - start, "s")
         figures.add("memory of the service before the first page (RSS)", before, "MB")
@@ -80,7 +80,7 @@ def _open(figures: Figures, root: Path, browser: Any) -> None:
     with Cluster() as cluster, _page_alone(cluster.url, root / "log") as (url, pid), ExitStack() as windows:
         pages = [windows.enter_context(browser.page()) for _ in range(OPEN)]
         for page in pages:
-            page.open(f"{url}/login?once=any")
+            page.log_in(f"{url}/login?once=any")
             page.wait_for("Servers")
         _wait(cluster, HOUR // 10)
         memory, heap = _memory(pid), pages[0].heap() / 1e6

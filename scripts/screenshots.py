@@ -64,7 +64,7 @@ def main() -> None:
         project = shutil.copytree(ROOT / "examples", Path(data) / "digits")
         submit(client, project)
         study(client, Path(data) / "data" / "reports")
-        page.open(f"{service.url}/login?once={client.login_code()['code']}")
+        page.log_in(f"{service.url}/login?once={client.login_code()['code']}")
         page.wait_for("Servers")
         time.sleep(WARM_UP)
         for name, path in PAGES.items():

@@ -35,6 +35,13 @@ def test_a_code_ends(world: Any, ann: Any, problem: Any) -> None:
     problem(redeem(world, code), 401)
 
 
+def test_nobody_can_push_out_the_codes_of_others(world: Any, ann: Any, bob: Any) -> None:
+    other = code_of(bob)
+    codes = [code_of(ann) for _ in range(logins._MOST_CODES + 1)]
+    assert redeem(world, other).status_code == 201
+    assert [redeem(world, code).status_code for code in codes[:2]] == [401, 201]
+
+
 def test_who_logs_in_again_and_again_keeps_the_newest_tokens(world: Any, ann: Any) -> None:
     made = [redeem(world, code_of(ann)).json() for _ in range(logins._MOST_TOKENS + 3)]
     kept = {token["id"] for token in ann.get(f"{V1}/tokens").json()["tokens"] if token["label"] == "page"}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from schedulearn.domain.job import Accrual
 from schedulearn.domain.states import JobState
+from schedulearn.service import comparison
 from schedulearn.service.comparison import Limits
 from schedulearn.store import Point
 from support.waiting import wait_until
@@ -19,7 +21,8 @@ from .conftest import NOW, World
 
 STUDIES = "/api/v1/studies"
 PATIENCE = 120.0
-# Keeps a simulator busy for much longer than any test.
+# Keeps a simulator busy for much longer than any test: so many jobs on so many servers.
+WIDE = "3000x1"
 LONG = "".join(
     json.dumps({"id": i, "submitted_at": i, "run_seconds": 5000 + i, "gpus": 1}) + "\n" for i in range(10_000)
 )
@@ -95,6 +98,7 @@ def test_a_trace_of_ones_own_on_a_cluster_of_ones_own(ann: Any, over: Any) -> No
         ({"policies": ["fifo"], "trace": TRACE, "cluster": "9999999x4"}, "cluster"),
         ({"policies": ["fifo"], "trace": " "}, "trace"),
         ({"policies": ["fifo"], "trace": "x\n" * 20_002}, "trace"),
+        ({"policies": ["fifo"], "trace": "x\r" * 20_002}, "trace"),
         ({"policies": ["fifo"], "trace": "x" * 800_001}, "trace"),
         ({"policies": ["fifo"]}, "trace"),  # nothing was run yet
         ({"policies": ["fifo"], "trace": TRACE, "trace_name": "a\nb"}, "trace_name"),
@@ -116,17 +120,21 @@ def test_a_trace_that_cannot_be_read_fails_in_words(ann: Any, over: Any) -> None
 def test_one_at_a_time_and_only_ones_own_is_cancelled(
     world: World, root: Any, ann: Any, bob: Any, over: Any, problem: Any
 ) -> None:
-    study = start(ann, trace=LONG, cluster="1x1", policies=["srtf"])["name"]
+    study = start(ann, trace=LONG, cluster=WIDE, policies=["srtf"])["name"]
     assert (
         "a comparison of yours"
         in problem(ann.post(STUDIES, json={"policies": ["fifo"], "trace": TRACE}), 409)["detail"]
     )
     problem(bob.post(f"{STUDIES}/{study}/cancel"), 403)
     problem(bob.delete(f"{STUDIES}/{study}"), 403)
-    other = start(bob, trace=LONG, cluster="1x1", policies=["srtf"])["name"]
+    other = start(bob, trace=LONG, cluster=WIDE, policies=["srtf"])["name"]
     assert "try again" in problem(root.post(STUDIES, json={"policies": ["fifo"], "trace": TRACE}), 409)["detail"]
     process = world.gateway.studies._running[study]._process
-    assert psutil.Process(process.pid).nice() == 19
+    simulator = psutil.Process(process.pid)
+    assert simulator.nice() == 19
+    assert simulator.rlimit(psutil.RLIMIT_AS) == (4_000_000_000, 4_000_000_000)
+    assert simulator.rlimit(psutil.RLIMIT_CPU) == (901, 901)
+    assert simulator.rlimit(psutil.RLIMIT_FSIZE) == (100_000_000, 100_000_000)
     wait_until(lambda: ann.get(f"{STUDIES}/{study}").json()["progress"]["total"] == 10_000, PATIENCE, "it counts")
     answer = ann.post(f"{STUDIES}/{study}/cancel")
     assert (answer.status_code, answer.json()["state"]) == (202, "cancelled")
@@ -140,17 +148,43 @@ def test_one_at_a_time_and_only_ones_own_is_cancelled(
 
 def test_it_ends_when_it_takes_too_long(world: World, ann: Any, over: Any) -> None:
     world.gateway.studies._limits = Limits(seconds=0.2)
-    done = over(ann, start(ann, trace=LONG, cluster="1x1")["name"])
+    done = over(ann, start(ann, trace=LONG, cluster=WIDE)["name"])
     assert (done["state"], done["has_report"]) == ("failed", False)
     assert "longer than 0.2 s" in done["problem"]
 
 
 def test_it_ends_with_the_service(world: World, ann: Any) -> None:
-    study = start(ann, trace=LONG, cluster="1x1")["name"]
+    study = start(ann, trace=LONG, cluster=WIDE)["name"]
     process = world.gateway.studies._running[study]._process
     world.gateway.studies.close()
     assert process.returncode is not None
     assert ann.get(f"{STUDIES}/{study}").json()["problem"] == "the service was stopped"
+
+
+def test_it_ends_when_the_service_is_killed(world: World, ann: Any) -> None:
+    study = start(ann, trace=LONG, cluster=WIDE)["name"]
+    running = world.gateway.studies._running[study]
+    process = running._process
+    wait_until(lambda: running.progress()["total"], PATIENCE, "it runs")
+    assert process.stdin
+    process.stdin.close()  # which the system does when this process is killed
+    wait_until(lambda: process.returncode is not None, PATIENCE, "it has ended")
+    assert process.returncode == 1, "it did not come to its own end"
+
+
+def test_times_beyond_all_measure_are_told_in_words(ann: Any, over: Any) -> None:
+    row = {"id": 1, "submitted_at": 0, "run_seconds": 1e308, "gpus": 1}
+    done = over(ann, start(ann, trace=json.dumps(row) + "\n", cluster="2x4")["name"])
+    assert "run_seconds is beyond all measure" in done["problem"]
+
+
+def test_a_fault_of_the_simulator_shows_nothing_of_the_machine(
+    ann: Any, over: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "raise KeyError('odd')"
+    monkeypatch.setattr(comparison, "_COMMAND", (sys.executable, "-c", code))
+    done = over(ann, start(ann, trace=TRACE, cluster="2x4")["name"])
+    assert (done["state"], done["problem"]) == ("failed", "the simulator failed: KeyError: 'odd'")
 
 
 def test_one_that_was_killed_with_the_service_has_failed(world: World, ann: Any) -> None:

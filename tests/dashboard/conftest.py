@@ -55,7 +55,7 @@ def page_of(browser: Browser, service: Service) -> Iterator[Callable[..., Page]]
         page = browser.page()
         opened.append((page, url or service.url))
         page.resize(1280)
-        page.open(link(service, user, url))
+        page.log_in(link(service, user, url))
         page.wait_for("Overview")
         if path != "/":
             page.open((url or service.url) + path)

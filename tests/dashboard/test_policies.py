@@ -151,7 +151,7 @@ def test_reports_are_listed_read_and_deleted(
     page.wait_for(MARKUP)  # it appears by itself
     page.wait_for("experiment")
     with browser.page() as hostile:  # here the browser may complain of what it refused
-        hostile.open(link(service))
+        hostile.log_in(link(service))
         hostile.wait_for("Overview")
         hostile.open(f"{client.url}/results/fixed-3")
         hostile.wait_for("Three jobs.")

@@ -32,6 +32,7 @@ def test_forms(written: str, meant: Address) -> None:
         "", "ann", "-oX@example.org", "ann@", "ann@exa mple.org", "ann@example.org\nBcc: bob@example.org", "a@b,c@d",
         "ftp://h/x", "file:///etc/passwd", "http://", "https:///x", "http://ann:pw@h/x", "http://h:0/x", "http://h:x/",
         "http://h/a b", "http://h/\r\nX: 1", "http://h\\@evil/", "http://h/a/../b", "http://h/a/%2e%2e/b", "http://h/x#y",
+        "http://h/a/..%2fb", "http://h/a/%2F%2e./b", "http://h/a/..%5Cb", "http://h/a/..;/b", "http://h/a/..%3Bx/b",
         "https://exämple.org/", "cancelled:ann@example.org", "https://h/" + "x" * 600,
     ],
 )  # fmt: skip

@@ -73,6 +73,7 @@ def test_bad_input_names_the_field_and_what_is_allowed(parse, bad: object) -> No
         (3600, "1 h"),
         (12000, "3 h 20 min"),
         (187200, "2 d 4 h"),
+        (1e16, "115740740740 d 17 h"),
         (-5, "-5 s"),
     ],
 )

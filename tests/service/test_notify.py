@@ -2,7 +2,9 @@
 
 import email
 import json
+import shutil
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from email.policy import default
@@ -25,6 +27,7 @@ from schedulearn.service.notify.sender import Sender
 from schedulearn.store import Cycle, NewNotice, Notice, Store
 from schedulearn.store.notices import MOST_WAITING
 from support.clock import HandClock
+from support.engines import openssl
 from support.receiver import Receiver, receiver
 from support.waiting import wait_until
 
@@ -114,6 +117,7 @@ def test_a_service_that_died_after_the_end_tells_it_when_it_is_back(told: Told) 
     again = Notifier(told.store, told.clock, told.sent.append)
     again.follow()
     Notifier(told.store, told.clock, told.sent.append).follow()  # it died once more: no second notice is made
+    assert len(told.notices) == 1
     again.deliver()
     wait_until(again.idle)
     assert [n.address for n in told.sent] == [HOOK]
@@ -187,6 +191,41 @@ def test_one_that_is_stuck_holds_up_neither_others_nor_the_end_of_the_service(st
     wait_until(told.notifier.idle)
 
 
+def test_slow_receivers_of_a_few_leave_the_others_their_turn(store: Store, clock: HandClock) -> None:
+    """Four users with much to send, whose receivers are slow, would have every place at any time."""
+    order: list[str] = []
+    told = Told(store, clock, lambda notice: order.append(notice.user))
+    said = content.of_test("x", clock.now())
+    store.add_notices([NewNotice(user, HOOK, said) for user in ("a", "b", "c", "d") * 3], clock.now())
+    told.look()
+    clock.pass_time(1)
+    store.add_notices([NewNotice("ann", HOOK, said)], clock.now())
+    told.look()
+    assert "ann" in order[4:8]
+    told.look()
+    told.look()
+    assert sorted(order) == sorted(["ann", *("a", "b", "c", "d") * 3])
+
+
+def test_a_fault_of_ours_holds_up_nothing_and_ends(store: Store, clock: HandClock) -> None:
+    sent: list[int] = []
+
+    def send(notice: Notice) -> None:
+        if notice.serial == 1:
+            raise KeyError("secret")
+        sent.append(notice.serial)
+
+    told = Told(store, clock, send)
+    said = content.of_test("x", clock.now())
+    store.add_notices([NewNotice("ann", HOOK, said)] * 2, clock.now())
+    told.look()
+    told.look()
+    assert sent == [2]
+    assert [(n.serial, n.state, n.problem) for n in told.notices[1:]] == [
+        (1, "waiting", "an error in the service: KeyError")
+    ]
+
+
 # --- webhooks
 
 
@@ -239,6 +278,16 @@ def test_a_name_that_leads_into_a_private_network_is_not_called(hook: Receiver) 
     assert hook.got == []
 
 
+def test_a_name_that_leads_to_both_networks_is_not_called(hook: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could be asked again and again until the private one comes first."""
+    port = int(hook.url.rpartition(":")[2])
+    places = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port)) for host in ("127.0.0.1", "8.8.8.8")]
+    monkeypatch.setattr(webhook.socket, "getaddrinfo", lambda *_, **__: places)
+    with pytest.raises(Undelivered, match="private network"):
+        posted(hook, public_only=True)
+    assert hook.got == []
+
+
 @pytest.mark.parametrize(
     ("address", "public"),
     [
@@ -278,6 +327,60 @@ def test_a_receiver_that_drips_is_cut_off() -> None:
         finally:
             over.set()
             thread.join()
+
+
+def test_a_name_with_many_addresses_gets_no_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, waited = [0.0], []
+
+    class Hanging(socket.socket):
+        def connect(self, _: Any) -> None:
+            waited.append(self.gettimeout())
+            now[0] += self.gettimeout() or 0.0
+            raise TimeoutError
+
+    places = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (f"192.0.2.{n}", 443)) for n in range(100)]
+    monkeypatch.setattr(webhook.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(webhook.socket, "getaddrinfo", lambda *_, **__: places)
+    monkeypatch.setattr(webhook.socket, "socket", Hanging)
+    said = content.of_test("ann", 0.0)
+    with pytest.raises(Undelivered, match="no answer within 10 s"):
+        webhook.post("https://h.example/", said, webhook.new_secret(), 0.0, public_only=False, timeout=10.0)
+    assert sum(waited) == 10.0
+
+
+def test_the_words_of_what_is_no_web_server_are_not_shown() -> None:
+    def speak(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.sendall(b"SSH-2.0-secret\r\n")
+            connection.recv(1000)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=speak, args=(listening,))
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        with pytest.raises(Undelivered) as error:
+            webhook.post(url, content.of_test("a", 0.0), webhook.new_secret(), 0.0, public_only=False, timeout=30.0)
+        thread.join()
+    assert str(error.value) == "the answer was not that of a web server"
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on this machine")
+def test_only_a_certificate_that_is_trusted_is_good_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    name = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    openssl(
+        tmp_path, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *name, "-keyout", key, "-out", cert
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    with receiver(context) as hook:
+        with pytest.raises(Undelivered, match="its certificate is not trusted"):
+            posted(hook)
+        assert hook.got == []
+        monkeypatch.setenv("SSL_CERT_FILE", cert)
+        posted(hook)
+        assert len(hook.got) == 1
 
 
 def test_nobody_listens(hook: Receiver) -> None:
@@ -372,6 +475,18 @@ def test_the_three_ways_to_be_allowed(told: Told, hook: Receiver) -> None:
     assert [got.path for got in hook.got] == ["/rule", "/given", "/admin"]
     assert hook.got[0].signed_with(secret_of(told.store, "ann"))
     assert hook.got[2].signed_with(secret_of(told.store, "root"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]", "[::ffff:127.0.0.1]"])
+def test_what_anybody_may_name_leads_to_no_private_network(told: Told, host: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        url = f"https://{host}:{listening.getsockname()[1]}/x"
+        with pytest.raises(Undelivered, match="private network") as error:
+            send(told.store, told.clock, url, ["public"])
+        assert error.value.final
+        with pytest.raises(BlockingIOError):
+            listening.accept()  # nobody has knocked
 
 
 def test_without_a_command_no_e_mail_is_sent(told: Told) -> None:

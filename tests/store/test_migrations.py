@@ -15,9 +15,12 @@ from alembic.script import ScriptDirectory
 from schedulearn import store as package
 from schedulearn.domain.errors import StoreError
 from schedulearn.domain.ids import NodeName
+from schedulearn.domain.job import HistoryEvent
 from schedulearn.domain.node import Node, NodeState
 from schedulearn.domain.resources import Resources
-from schedulearn.store import open_store, schema
+from schedulearn.domain.spec import JobSpec
+from schedulearn.domain.states import JobState
+from schedulearn.store import Cycle, open_store, schema
 from schedulearn.store.engine import Database
 from schedulearn.store.store import _parse
 from schedulearn.store.tables import metadata
@@ -90,3 +93,23 @@ def test_nodes_of_the_first_schema_are_kept_and_a_drained_one_stays_drained(url)
     usual = Node(NodeName("a"), capacity=Resources(cpus=2))
     assert first == usual
     assert second == replace(usual, name=NodeName("b"), state=NodeState.DRAINING, drain=True)
+
+
+def test_jobs_and_history_from_before_notices_are_kept_and_nobody_is_told_of_them(url):
+    with open_store(url) as store:
+        number = store.add_job(JobSpec("mnist", "true"), "ann", 1.0, "submitted by ann")
+        fence = store.take_role("scheduler", "test", 1.0, 30.0)
+        row = store.job(number)
+        row.job.state, row.job.finished_at = JobState.FAILED, 2.0
+        event = HistoryEvent(2.0, "fail", "exit code 1", number, state=JobState.FAILED)
+        store.save_cycle(Cycle(fence, jobs=[row.job], events=[event]))
+        before = store.job(number), store.events_after(0)
+        with store._db.write() as connection:  # as the step before leaves it
+            for statement in ("DROP TABLE notices", "DROP TABLE subscriptions"):
+                connection.exec_driver_sql(statement)
+            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0006'")
+    with open_store(url) as store:
+        assert (store.job(number), store.events_after(0)) == before
+        store.follow_ends()
+        assert store.new_ends()[0] == []
+        assert store.keep_secret("ann", "one") == "one"

@@ -34,3 +34,14 @@ def test_an_attempt_that_is_over_has_no_running_workers(make):
 
     assert [span.until for span in make.store.timeline(AT, AT + 100, 10).spans] == [AT + 30]
     assert make.store.timeline(AT + 31, AT + 100, 10).spans == []
+
+
+def test_jobs_that_were_over_before_are_not_looked_at(make, statements):
+    make.store.timeline(AT, AT + 100, 10)
+    if make.store._db.path is None:
+        return  # PostgreSQL decides by how much there is
+    with make.store._db.read() as connection:
+        for statement in [text for text in statements if "workers" in text]:
+            given = (AT,) * statement.count("?")
+            plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given)]
+            assert not [step for step in plan if step.startswith("SCAN")], plan

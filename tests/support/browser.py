@@ -168,6 +168,12 @@ class Page:
         wait_until(lambda: self._loaded(), PATIENCE, f"{url} is loaded")
         return self
 
+    def log_in(self, link: str) -> "Page":
+        """With a link that is good once."""
+        self.open(link)
+        self.click("Log in")
+        return self
+
     def _loaded(self) -> bool:
         try:
             return bool(self.script("document.readyState === 'complete' && location.href !== 'about:blank'"))

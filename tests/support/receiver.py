@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,13 +34,17 @@ class Received:
 
 
 class Receiver:
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.got: list[Received] = []
         self.answers: list[int] = []  # of the next requests; 200 when they are used up
         self.hold = threading.Event()  # answers wait until it is set
         self.hold.set()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self.server.server_port}"
+        if tls:
+            self.url = f"https://localhost:{self.server.server_port}"
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+            self.server.handle_error = lambda *_: None  # type: ignore[method-assign] # who does not trust us goes away
 
     def wait_for(self, count: int) -> list[Received]:
         wait_until(lambda: len(self.got) >= count, 60, f"{count} notices")
@@ -69,8 +74,8 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def receiver() -> Iterator[Receiver]:
-    made = Receiver()
+def receiver(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+    made = Receiver(tls)
     thread = threading.Thread(target=made.server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -7,13 +7,17 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.client import ServiceUnreachable
 from schedulearn.dashboard.session import KEY, Session, Sessions
 
-OPEN = ("/login", "/static/", "/_nicegui/", "/favicon.ico")  # for people who are not logged in: nothing of anybody's
+# For people who are not logged in: nothing of anybody's. A folder ends with a slash.
+OPEN = ("/login", "/static/", "/favicon.ico")
+_MOST_BODY = 2_000_000  # bytes of what a browser sends at once: a form, or what a page without a socket has to say
+_COOKIE = re.compile(r"([0-9]{1,18})\.([!-~]{1,200})")
 _SCRIPT = re.compile(rb"<script(?=[\s>])")
 _POLICY = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -30,7 +34,8 @@ _HEADERS = {
 
 def cookie_name(headers: Headers) -> str:
     """With the port: browsers give a host's cookies to every port of it, and there may be several services."""
-    return f"schedulearn-{headers.get('host', '').rpartition(':')[2].rstrip(']') or 'page'}"
+    _, _, port = headers.get("host", "").rpartition(":")
+    return f"schedulearn-{port if port.isascii() and port.isdigit() else 'page'}"
 
 
 def token_in(headers: Headers) -> tuple[int, str]:
@@ -39,8 +44,8 @@ def token_in(headers: Headers) -> tuple[int, str]:
         morsel = SimpleCookie(headers.get("cookie", "")).get(cookie_name(headers))
     except CookieError:
         morsel = None
-    number, _, token = (morsel.value if morsel else "").partition(".")
-    return (int(number), token) if number.isascii() and number.isdigit() and token else (0, "")
+    match = _COOKIE.fullmatch(morsel.value if morsel else "")
+    return (int(match[1]), match[2]) if match else (0, "")
 
 
 class Guard:
@@ -56,17 +61,17 @@ class Guard:
             return
         headers = Headers(scope=scope)
         changes = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
-        if changes and not _same_origin(headers):
-            await _refuse(scope, receive, send)
-            return
         out = _Protected(send) if scope["type"] == "http" else send
-        if not scope["path"].startswith(OPEN):
+        if not _same_origin(headers, changes):
+            await _refuse(scope, receive, out)
+            return
+        if not _is_open(scope["path"]):
             session = await self._session(headers)
             if not isinstance(session, Session):
                 await self._turn_away(session, scope, receive, out)
                 return
             scope[KEY] = session
-        await self._app(scope, receive, out)
+        await self._app(scope, _bounded(receive) if scope["type"] == "http" else receive, out)
 
     async def _session(self, headers: Headers) -> Session | ServiceUnreachable | None:
         _, token = token_in(headers)
@@ -83,15 +88,38 @@ class Guard:
         elif why:
             await self._away(str(why))(scope, receive, send)
         else:
-            wanted = scope["path"] + (f"?{scope['query_string'].decode()}" if scope["query_string"] else "")
+            wanted = quote(scope["path"]) + (
+                f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
+            )
             back = "" if wanted == "/" else f"?next={quote(wanted, safe='')}"
             await RedirectResponse(f"/login{back}", 303)(scope, receive, send)
 
 
-def _same_origin(headers: Headers) -> bool:
-    """Whether a page of ours sent it. Browsers always say where such a request comes from, and pages cannot lie."""
+def _is_open(path: str) -> bool:
+    return any(path.startswith(one) if one.endswith("/") else path == one for one in OPEN)
+
+
+def _same_origin(headers: Headers, changes: bool) -> bool:
+    """Whether a page of ours sent it. Browsers always say where a change comes from, and pages cannot lie.
+
+    What only reads may come from nowhere, such as a bookmark; but the library would let any page read its answers.
+    """
     origin = headers.get("origin")
-    return origin is not None and origin.partition("://")[2] == headers.get("host")
+    return not changes if origin is None else origin.partition("://")[2] == headers.get("host")
+
+
+def _bounded(receive: Receive) -> Receive:
+    seen = 0
+
+    async def bounded() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > _MOST_BODY:
+            raise HTTPException(413, "this is too large")
+        return message
+
+    return bounded
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:

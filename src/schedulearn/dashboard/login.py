@@ -1,6 +1,7 @@
 """Logging in and out: plain pages, without the machinery of the others."""
 
 import asyncio
+import re
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
@@ -15,29 +16,29 @@ from schedulearn.dashboard.session import Sessions
 _KEEP = 30 * 86400  # seconds for which a browser keeps the cookie
 _TIMEOUT = 15.0
 _TOO_LONG = 10_000  # bytes of a form
+_A_TOKEN = re.compile(r"[!-~]+")
+_OURS = re.compile(r"/(?![/\\])[!-~]*")  # of this site, also to browsers, which skip blanks and turn backslashes
 
 
 def login_routes(sessions: Sessions) -> APIRouter:
     router = APIRouter()
 
     @router.get("/login")
-    def show(request: Request, once: str = "", next: str = "/") -> Response:
-        """The form; with a one-time code straight in."""
-        if not once:
-            return _form(next)
-        try:
-            return _welcome(request, _redeem(sessions.url, once), "/")
-        except ClientError as problem:
-            return _form("/", str(problem), 401 if isinstance(problem, ApiError) else 503)
+    def show(once: str = "", next: str = "/") -> Response:
+        """The form. A one-time code is not used up yet: programs that only preview a link would do that too."""
+        return _button(once) if once else _form(next)
 
     @router.post("/login")
     async def log_in(request: Request) -> Response:
         form = parse_qs((await request.body())[:_TOO_LONG].decode("utf-8", "replace"))
-        given, wanted = (form.get(name, [""])[0].strip() for name in ("token", "next"))
+        once, token, wanted = (form.get(name, [""])[0].strip() for name in ("once", "token", "next"))
         try:
-            return _welcome(request, await asyncio.to_thread(_own_token, sessions.url, given), wanted)
+            made = await asyncio.to_thread(_redeem if once else _own_token, sessions.url, once or token)
+            return _welcome(request, made, wanted)
         except ApiError as problem:
-            return _form(wanted, "This token is not valid." if problem.status == 401 else str(problem), 401)
+            return _form(
+                wanted, "This token is not valid." if problem.status == 401 and not once else str(problem), 401
+            )
         except ServiceUnreachable as problem:
             return _form(wanted, str(problem), 503)
 
@@ -64,21 +65,19 @@ def _redeem(url: str, code: str) -> types.NewToken:
 
 def _own_token(url: str, token: str) -> types.NewToken:
     """A token for this browser alone, so that logging out can take it back without touching the one that was typed."""
-    with Client(url, token or "-", _TIMEOUT) as client:
+    with Client(url, token if _A_TOKEN.fullmatch(token) else "-", _TIMEOUT) as client:
         return client.log_in(client.login_code()["code"])
 
 
 def _welcome(request: Request, made: types.NewToken, wanted: str) -> Response:
-    """Sets the cookie, then goes on from a page of ours: after a redirect from elsewhere it would not be sent yet."""
-    target = wanted if wanted.startswith("/") and not wanted.startswith(("//", "/\\")) else "/"
-    refresh = el("meta", http_equiv="refresh", content=f"0;url={target}")
-    answer = _page("Logged in", el("p", "One moment … ", el("a", "go on", href=target)), refresh)
+    """Sets the cookie, and goes on to where somebody wanted to go."""
+    answer = RedirectResponse(wanted if _OURS.fullmatch(wanted) else "/", 303, {"Cache-Control": "no-store"})
     answer.set_cookie(
         cookie_name(request.headers),
         f"{made['id']}.{made['token']}",
         max_age=_KEEP,
         httponly=True,
-        samesite="strict",
+        samesite="lax",  # not strict: who follows a link to a page from elsewhere is logged in there too
         secure=_is_secure(request.headers, request.url.scheme),
     )
     return answer
@@ -86,6 +85,18 @@ def _welcome(request: Request, made: types.NewToken, wanted: str) -> Response:
 
 def _is_secure(headers: Headers, scheme: str) -> bool:
     return headers.get("x-forwarded-proto", scheme) == "https"
+
+
+def _button(code: str) -> Response:
+    form = el(
+        "form",
+        el("p", "This link logs you in, once."),
+        el("input", type="hidden", name="once", value=code),
+        el("button", "Log in", type="submit", class_="primary", autofocus=True),
+        method="post",
+        action="/login",
+    )
+    return _page("Log in", form)
 
 
 def _form(wanted: str, problem: str = "", status: int = 200) -> Response:

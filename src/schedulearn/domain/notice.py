@@ -17,7 +17,8 @@ _LONGEST = 500
 _ONLY = re.compile(r"(failed|succeeded):(.+)")
 _MAIL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{0,63}@(?P<domain>[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*)")
 _PORTS = {"http": 80, "https": 443}
-_STEPS_BACK = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
+_SLASH = r"/|%2f|%5c"  # whatever some server takes for one
+_STEPS_BACK = re.compile(rf"(?:^|{_SLASH})(?:\.|%2e){{1,2}}(?:{_SLASH}|;|%3b|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 import math
 import re
-from datetime import timedelta
 
 from schedulearn.domain.errors import InvalidSpec
 
@@ -74,9 +73,8 @@ def format_duration(seconds: float) -> str:
         return "-" + format_duration(-seconds)
     if seconds < 10:
         return f"{seconds:.1f} s".replace(".0 s", " s")
-    rest = timedelta(seconds=round(seconds))
-    hours, minutes, secs = rest.seconds // 3600, rest.seconds // 60 % 60, rest.seconds % 60
-    parts = [(rest.days, "d"), (hours, "h"), (minutes, "min"), (secs, "s")]
+    days, rest = divmod(round(seconds), 86400)
+    parts = [(days, "d"), (rest // 3600, "h"), (rest // 60 % 60, "min"), (rest % 60, "s")]
     while parts and parts[0][0] == 0:
         parts.pop(0)
     if parts and parts[0][1] == "min" and parts[0][0] >= 10:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 STORY, PROGRESS, ERRORS = "study.json", "progress.json", "errors.txt"
-_COMMAND = (sys.executable, "-m", "schedulearn.cli", "compare")
-_MOST_WORDS = 2_000  # characters of what it complained about
+_COMMAND = (sys.executable, "-m", "schedulearn.service.leash", "schedulearn.cli", "compare")
+_MOST_READ, _MOST_WORDS = 100_000, 2_000  # characters of what it complained about that are read, and told
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class Limits:
 
     seconds: float = 900.0
     memory: int = 4 * 1000**3  # bytes of its address space
+    file: int = 100 * 1000**2  # bytes of each file that it writes
     niceness: int = 19  # it only gets what nobody else wants
 
 
@@ -42,7 +43,7 @@ class Comparison:
                 [*_COMMAND, *words, "--out", ".", "--processes", "1", "--progress", PROGRESS],
                 cwd=folder,
                 env=_environment(),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # its leash: should this service be killed, it ends too
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
@@ -71,11 +72,12 @@ class Comparison:
                 os.killpg(self._process.pid, signal.SIGKILL)  # it has nothing to save
 
     def _restrain(self) -> None:
-        seconds = int(self._limits.seconds) + 1  # of CPU time: even if this service is killed, it ends
+        seconds = int(self._limits.seconds) + 1  # of CPU time
         with suppress(ProcessLookupError, PermissionError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, self._limits.niceness)
             resource.prlimit(self._process.pid, resource.RLIMIT_AS, (self._limits.memory, self._limits.memory))
             resource.prlimit(self._process.pid, resource.RLIMIT_CPU, (seconds, seconds))
+            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (self._limits.file, self._limits.file))
 
     def _wait(self) -> None:
         try:
@@ -83,6 +85,8 @@ class Comparison:
         except subprocess.TimeoutExpired:
             self._stop("failed", f"it took longer than {self._limits.seconds:g} s: fewer jobs or policies take less")
             self._process.wait()
+        if self._process.stdin:
+            self._process.stdin.close()
         try:
             with suppress(OSError):  # its folder may be gone, or the disk full
                 self._write(*(self._verdict or self._outcome()))
@@ -91,13 +95,19 @@ class Comparison:
 
     def _outcome(self) -> tuple[str, str]:
         """If one policy failed, the others have their report all the same."""
-        words = (self._folder / ERRORS).read_text("utf-8", "replace").strip()[:_MOST_WORDS]
+        with open(self._folder / ERRORS, encoding="utf-8", errors="replace") as file:
+            words = file.read(_MOST_READ).strip()
         if (self._folder / "report.json").is_file():
             errors = [line.removeprefix("error: ") for line in words.splitlines() if line.startswith("error: ")]
-            return "done", "; ".join(errors)
+            return "done", "; ".join(errors)[:_MOST_WORDS]
+        return "failed", self._failure(words)[:_MOST_WORDS]
+
+    def _failure(self, words: str) -> str:
         if self._process.returncode < 0:
-            return "failed", f"it was ended by the system ({signal.Signals(-self._process.returncode).name}). {words}"
-        return "failed", words.removeprefix("error: ") or f"it ended with {self._process.returncode}"
+            return f"it was ended by the system ({signal.Signals(-self._process.returncode).name}). {words}"
+        if words.startswith("Traceback"):  # where in the code is for whoever may look into the folder
+            return f"the simulator failed: {words.splitlines()[-1]}"
+        return words.removeprefix("error: ") or f"it ended with {self._process.returncode}"
 
     def _story(self) -> dict[str, Any]:
         story: dict[str, Any] = json.loads((self._folder / STORY).read_text("utf-8"))

@@ -11,7 +11,7 @@ from schedulearn.service.people import NewToken, People
 
 GOOD_FOR = 12 * 3600.0  # seconds
 LABEL = "page"  # of the tokens that come of them
-_MOST_CODES = 1000
+_MOST_CODES = 20  # of one user: the oldest ends when there is one more
 _MOST_TOKENS = 20  # of one user: who logs in once more is logged out where that was longest ago
 
 
@@ -42,8 +42,9 @@ class Logins:
     def issue_for(self, user: str) -> Login:
         code, until = secrets.token_urlsafe(24), self._clock() + GOOD_FOR
         with self._lock:
-            if len(self._codes) >= _MOST_CODES:
-                self._codes.pop(next(iter(self._codes)))  # the oldest
+            theirs = [digest for digest, (owner, _) in self._codes.items() if owner == user]
+            if len(theirs) >= _MOST_CODES:
+                del self._codes[theirs[0]]  # in the order of their making
             self._codes[hash_token(code)] = user, until
         return Login(code, user, until)
 

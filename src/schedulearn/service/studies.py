@@ -174,7 +174,7 @@ class Studies:
             )
         if wanted.trace is not None and not wanted.trace.strip():
             raise InvalidSpec("trace", "it is empty", "a table or JSON lines, or null for the history")
-        if wanted.trace is not None and wanted.trace.count("\n") > _MOST_ROWS:
+        if wanted.trace is not None and len(wanted.trace.splitlines()) > _MOST_ROWS:
             raise InvalidSpec("trace", "it has too many rows", f"at most {_MOST_ROWS:,} jobs")
         if wanted.trace is None and not any(self._store.list_jobs(FINISHED, limit=1)[0]):
             raise InvalidSpec("trace", "the service has not run any job to its end yet", "a trace of yours")

@@ -14,12 +14,9 @@ class Spans(Part):
         ended = sa.func.coalesce(workers.c.ended_at, attempts.c.ended_at)  # of a lost worker no end is known
         own = (workers.c.job == attempts.c.job) & (workers.c.attempt == attempts.c.number)
         whole = workers.join(attempts, own).join(jobs, jobs.c.id == workers.c.job)
-        wanted = sa.and_(
-            workers.c.started_at < until,
-            ended.is_(None) | (ended >= since),
-            # Says nothing new, but there is an index: jobs that were over long before are not looked at.
-            jobs.c.finished_at.is_(None) | (jobs.c.finished_at >= since),
-        )
+        # Says nothing new, but the workers of jobs that were over long before are then not even looked at.
+        late = sa.select(jobs.c.id).where(jobs.c.finished_at.is_(None) | (jobs.c.finished_at >= since))
+        wanted = sa.and_(workers.c.started_at < until, ended.is_(None) | (ended >= since), workers.c.job.in_(late))
         columns = (workers, jobs.c.name, jobs.c.user, attempts.c.stop, ended.label("until"))
         newest = (workers.c.started_at.desc(), workers.c.job.desc(), workers.c.rank)
         found = sa.select(*columns).select_from(whole).where(wanted).order_by(*newest).limit(limit)

@@ -8,6 +8,7 @@ from math import isfinite
 
 MOST_GPUS = 100_000  # more is a slip of the keyboard, and would cost memory in every table of speed-ups
 
+_MOST = 1e12  # of anything; as seconds some thirty thousand years
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - subtracted from times that carry no zone either
 _EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -16,7 +17,7 @@ class BadRow(ValueError):
     """What is wrong with one row."""
 
 
-def number(field: str, text: str) -> float:
+def number(field: str, text: str, most: float = _MOST) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -27,6 +28,8 @@ def number(field: str, text: str) -> float:
         raise BadRow(f"{field} is not a number: {shown(text)}")
     if not isfinite(value):
         raise BadRow(f"{field} must be finite, not {shown(text)}")
+    if abs(value) > most:
+        raise BadRow(f"{field} is beyond all measure: {shown(text)}")
     return value
 
 
@@ -46,7 +49,7 @@ def positive(field: str, text: str) -> float:
 
 def count(field: str, text: str, most: int = MOST_GPUS) -> int:
     """A whole number of at least 1; `4.0` is one too."""
-    value = number(field, text)
+    value = number(field, text, float("inf"))
     if value != int(value):
         raise BadRow(f"{field} must be a whole number, not {shown(text)}")
     if not 1 <= value <= most:

@@ -20,6 +20,7 @@ from schedulearn.store import JobRow, NewNotice, Notice, Store
 _LOG = logging.getLogger(__name__)
 _EVERY = 1.0  # seconds between two looks
 _AT_ONCE = 4  # notices on their way at the same time; of each user one
+_MOST_USERS = 1000  # who are looked at in one round
 _LAST_WORDS = 2.0  # seconds that those on their way get when the service stops
 # Seconds until the next try: 8 tries within about 17 hours.
 DELAYS = (5.0, 30.0, 120.0, 600.0, 3600.0, 3 * 3600.0, 12 * 3600.0)
@@ -33,6 +34,8 @@ class Notifier:
         self._looked = 0  # the last event that was looked at
         self._stop = threading.Event()
         self._busy: set[str] = set()  # users with a notice on its way
+        self._served: dict[str, int] = {}  # user -> number of the round in which one of theirs was sent last
+        self._round = 0
         self._changed = threading.Condition()
         store.follow_ends()
 
@@ -83,12 +86,19 @@ class Notifier:
     # --- from notices to people
 
     def deliver(self) -> None:
-        """Send those that are due, as many at once as may be. Returns at once."""
+        """Send those that are due, as many at once as may be. Returns at once.
+
+        By turns: a few whose receivers are slow, and who have many to send, take no more than their part.
+        """
         with self._changed:
             busy = set(self._busy)
-        for notice in self._store.due_notices(self._clock.now(), _AT_ONCE - len(busy), busy):
+        self._round += 1
+        due = self._store.due_notices(self._clock.now(), _MOST_USERS, busy)
+        due.sort(key=lambda notice: self._served.get(notice.user, 0))
+        for notice in due[: _AT_ONCE - len(busy)]:
             with self._changed:
                 self._busy.add(notice.user)
+            self._served[notice.user] = self._round
             threading.Thread(target=self._try, args=(notice,), name="notice", daemon=True).start()
 
     def idle(self) -> bool:
@@ -101,7 +111,7 @@ class Notifier:
             self._try_once(notice)
         except Exception:
             if not self._stop.is_set():  # else the store is closed: the next service goes on
-                _LOG.warning("notice %d could not be sent", notice.serial, exc_info=True)
+                _LOG.warning("what became of notice %d could not be kept", notice.serial, exc_info=True)
         finally:
             with self._changed:
                 self._busy.discard(notice.user)
@@ -112,6 +122,12 @@ class Notifier:
             self._send(notice)
         except Undelivered as error:
             self._put_off(notice, error)
+        except Exception as error:
+            if self._stop.is_set():
+                raise
+            # A fault of ours: it must not be tried every second for ever, before all others of this user.
+            _LOG.warning("notice %d could not be sent", notice.serial, exc_info=True)
+            self._put_off(notice, Undelivered(f"an error in the service: {type(error).__name__}"))
         else:
             self._store.notice_tried(notice.serial, "sent", self._clock.now(), "")
 

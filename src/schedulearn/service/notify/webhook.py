@@ -13,6 +13,7 @@ import secrets
 import socket
 import ssl
 import threading
+import time
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -60,7 +61,8 @@ def _exchange(url: str, body: bytes, headers: dict[str, str], public_only: bool,
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     host, port = parts.hostname or "", parts.port or (443 if secure else 80)
-    with _Deadline(_connect(host, port, public_only, timeout), timeout) as deadline:
+    end = time.monotonic() + timeout
+    with _Deadline(_connect(host, port, public_only, end), end - time.monotonic()) as deadline:
         if secure:
             deadline.secure(host)
         connection = http.client.HTTPConnection(host, port, timeout=timeout)
@@ -71,7 +73,7 @@ def _exchange(url: str, body: bytes, headers: dict[str, str], public_only: bool,
         return connection.getresponse().status
 
 
-def _connect(host: str, port: int, public_only: bool, timeout: float) -> socket.socket:
+def _connect(host: str, port: int, public_only: bool, end: float) -> socket.socket:
     """To an address that was looked at: the name is not asked again, so it cannot lead elsewhere meanwhile."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     if public_only and not all(is_public(str(place[0])) for *_, place in found):
@@ -79,14 +81,21 @@ def _connect(host: str, port: int, public_only: bool, timeout: float) -> socket.
     last: OSError = OSError(f"{host} has no address")
     for family, kind, protocol, _, place in found:
         made = socket.socket(family, kind, protocol)
-        made.settimeout(timeout)
         try:
+            made.settimeout(_left(end))  # of all together: a name may have a hundred addresses
             made.connect(place)
             return made
         except OSError as error:
             made.close()
             last = error
     raise last
+
+
+def _left(end: float) -> float:
+    left = end - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
 
 
 def is_public(text: str) -> bool:
@@ -137,5 +146,7 @@ def _words(error: Exception, timeout: float) -> str:
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, http.client.RemoteDisconnected):
         return "the connection ended without an answer"
+    if isinstance(error, http.client.HTTPException):
+        return "the answer was not that of a web server"  # its words are not ours to show
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return f"it cannot be reached: {text}"
