@@ -1,6 +1,7 @@
 """Logging in and out: plain pages, without the machinery of the others."""
 
 import asyncio
+from contextlib import suppress
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
@@ -22,11 +23,14 @@ def login_routes(sessions: Sessions) -> APIRouter:
 
     @router.get("/login")
     def show(request: Request, once: str = "", next: str = "/") -> Response:
-        """The form; with a one-time code straight in."""
-        if not once:
-            return _form(next)
+        """The form; with a one-time code straight in. While the service is away, that it is."""
         try:
-            return _welcome(request, _redeem(sessions.url, once), "/")
+            if once:
+                return _welcome(request, _redeem(sessions.url, once), "/")
+            _knock(sessions.url)
+            return _form(next)
+        except ServiceUnreachable as problem:
+            return away_page(str(problem))
         except ClientError as problem:
             return _form("/", str(problem), 401 if isinstance(problem, ApiError) else 503)
 
@@ -55,6 +59,12 @@ def login_routes(sessions: Sessions) -> APIRouter:
         return answer
 
     return router
+
+
+def _knock(url: str) -> None:
+    """ServiceUnreachable if nobody is there; any answer will do."""
+    with suppress(ApiError), Client(url, "-", _TIMEOUT) as client:
+        client.health()
 
 
 def _redeem(url: str, code: str) -> types.NewToken:
