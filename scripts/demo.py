@@ -15,12 +15,14 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
+from schedulearn.cli.common.out import next_steps, say, say_table
 from schedulearn.cli.top import gather
 from schedulearn.cli.view.frame import frame
-from schedulearn.cli.view.words import duration, sparkline
+from schedulearn.cli.view.jobs import curve
+from schedulearn.cli.view.table import Cell, Column, Row
+from schedulearn.cli.view.words import STATE_STYLE, duration, metric
 from schedulearn.client import Client, ServiceUnreachable
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -51,9 +53,17 @@ def main() -> int:
         console.print(f"Look at it, too: [bold]{page_link(client)}[/]", soft_wrap=True)
         console.print(f"{len(ids)} real training jobs are submitted; they share this machine's cores.\n")
         watch(client, console, interactive)
-        failed = summary(client, console, ids)
-    console.print("\nThe service has stopped and its folder is removed. Next: [bold]schedulearn up[/], then")
-    console.print("[bold]schedulearn run -- python train.py[/] in a folder of yours (the command is in .venv/bin).")
+        failed = summary(client, ids)
+    say()
+    say("The service has stopped and its folder is removed. What to do next (the command is in .venv/bin):")
+    next_steps(
+        {
+            "a service of yours": "schedulearn up --detach",
+            "run a script": "schedulearn run -- python train.py",
+            "watch": "schedulearn top",
+            "compare policies": "schedulearn compare --trace synthetic:philly?jobs=500 --cluster 8x8",
+        }
+    )
     return 1 if failed else 0
 
 
@@ -128,12 +138,13 @@ def watch(client: Client, console: Console, interactive: bool) -> None:
         link = page_link(client)  # stays on the screen; the one above may have scrolled away, or been used
         with Live(console=console, auto_refresh=False, transient=True) as live:
             while unfinished(client) and time.monotonic() < end:
-                picture = frame(gather(client), datetime.now(UTC), console.width, console.height - 1)
+                height = console.height - 1 - len(f"page: {link}") // console.width
+                picture = frame(gather(client), datetime.now(UTC), console.width, height)
                 live.update(Group(picture, Text(f"page: {link}", style="dim")), refresh=True)
                 time.sleep(EVERY)
         return
     while unfinished(client) and time.monotonic() < end:
-        console.print(frame(gather(client), datetime.now(UTC), console.width))
+        console.print(frame(gather(client), datetime.now(UTC), console.width), "")
         time.sleep(EVERY_IN_A_PIPE)
 
 
@@ -141,19 +152,19 @@ def unfinished(client: Client) -> int:
     return client.jobs(state=UNFINISHED, limit=1)["total"]
 
 
-def summary(client: Client, console: Console, ids: list[int]) -> int:
+def summary(client: Client, ids: list[int]) -> int:
     """What became of each job; the number of those that did not succeed."""
-    table = Table("job", "state", "waited", "ran", "loss", "curve", box=None, header_style="bold")
     jobs = [client.job(i) for i in ids]
-    for job in jobs:
-        progress = job["progress"]
-        value = "-" if progress is None or progress["value"] is None else f"{progress['value']:.3f}"
-        curve = sparkline(progress["spark"], 24) if progress else ""
-        style = "green" if job["state"] == "succeeded" else "red"
-        waited, ran = duration(job["wait_seconds"]), duration(job["run_seconds"])
-        table.add_row(f"{job['id']} {job['name']}", f"[{style}]{job['state']}[/]", waited, ran, value, curve)
-    console.print(table)
+    columns = (Column("JOB", right=True), Column("NAME"), Column("STATE"), Column("WAITED", right=True))
+    columns += (Column("RAN", right=True), Column("LOSS", right=True), Column("CURVE", need=70))
+    say_table(columns, [_ended(job) for job in jobs])
     return sum(job["state"] != "succeeded" for job in jobs)
+
+
+def _ended(job: Any) -> Row:
+    state = Cell(job["state"], STATE_STYLE.get(job["state"], ""))
+    waited, ran = duration(job["wait_seconds"]), duration(job["run_seconds"])
+    return (str(job["id"]), job["name"], state, waited, ran, metric(job), curve(job, 24))
 
 
 if __name__ == "__main__":

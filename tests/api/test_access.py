@@ -62,6 +62,7 @@ TABLE: list[tuple[str, str, Any, int, int, int, int, int]] = [
     ("POST", f"{V1}/logins/redeem", {"code": "wrong"}, 401, 401, 401, 401, 401),
     ("GET", f"{V1}/policy", None, 401, 200, 200, 200, 403),
     ("PUT", f"{V1}/policy", {"preset": "fifo"}, 401, 403, 403, 200, 403),
+    ("GET", f"{V1}/history", None, 401, 200, 200, 200, 403),
     ("GET", f"{V1}/studies", None, 401, 200, 200, 200, 403),
     ("POST", f"{V1}/studies", {"policies": ["none"]}, 401, 422, 422, 422, 403),
     ("GET", f"{V1}/studies/local", None, 401, 404, 404, 404, 403),  # whose one is: test_studies.py

@@ -76,6 +76,9 @@ def test_the_history_is_replayed_on_our_servers(world: World, ann: Any, over: An
     assert [line["run_seconds"] for line in lines] == [100.0, 20.0, 50.0]
     assert lines[0]["cpus"] == 1.0
     assert lines[0]["curve"][-1] == [1.0, 0.1]
+    told = ann.get("/api/v1/history").text  # what `compare --history` replays is the same
+    assert told == (folder / "history.jsonl").read_text()
+    assert ann.get("/api/v1/history?limit=1").text == told.splitlines(keepends=True)[-1]
     report = ann.get(f"{STUDIES}/{study['name']}/report")
     assert report.headers["content-type"].startswith("text/html")
     assert report.headers["content-security-policy"].startswith("sandbox; default-src 'none'")

@@ -131,10 +131,7 @@ class Service:
         answers: dict[str, Callable[[], Any]] = {
             "": lambda: job, "cancel": lambda: job, "pause": lambda: job, "resume": lambda: job, "migrate": lambda: job,
             "logs": lambda: self.logs.get(number, b"")[int(request.query.get("offset", ["0"])[0]) :],
-            "explain": lambda: {
-                "job": number, "state": job["state"], "text": "It needs 2 GPUs on one node; the most free is 1.",
-                "position": 1, "estimate": {"start_seconds": 2400.0, "low": 1800.0, "high": 3600.0}, "stage": "place",
-            },
+            "explain": lambda: explanation(job),
             "events": lambda: {"events": STORY[int(request.query.get("after", ["0"])[0]) :]},
             "attempts": lambda: {"attempts": [attempt(job)]},
             "metrics": lambda: {"series": [{
@@ -189,6 +186,23 @@ class Service:
         after = int(request.query.get("after", ["0"])[0])
         return 200, {"events": [event for event in self.news if event["serial"] > after]}
 
+    def _get_history(self, request: Request) -> tuple[int, Any]:
+        names = ("id", "submitted_at", "run_seconds", "user", "name")
+        ran = [job for job in self.jobs.values() if job["state"] in FINISHED and job["started_at"]]
+        return 200, "".join(json.dumps({n: job[n] for n in names} | {"cpus": 1.0}) + "\n" for job in ran).encode()
+
+    def _get_overview(self, request: Request) -> tuple[int, Any]:
+        def these(*states: str) -> list[dict[str, Any]]:
+            return [job for job in self.jobs.values() if job["state"] in states]
+
+        queued = sorted(these("queued"), key=lambda job: -job["priority"])[:20]
+        counts = {job["state"]: len(these(job["state"])) for job in self.jobs.values()}
+        return 200, {
+            "at": "2026-03-01T10:06:00Z", "scheduler": "running", "policy": POLICY, "counts": counts, "last_event": 1,
+            "nodes": [NODE, SERVER], "holders": [], "running": these("starting", "running", "paused", "stopping"),
+            "waiting": [{"job": job, "why": explanation(job)} for job in queued], "finished": these(*FINISHED),
+        }  # fmt: skip
+
     def _get_policy(self, request: Request) -> tuple[int, Any]:
         return 200, POLICY
 
@@ -228,6 +242,12 @@ def event(serial: int, kind: str, state: str, cause: str) -> dict[str, Any]:
 
 
 STORY = [event(1, "submitted", "queued", "submitted by ann"), event(2, "started", "running", "all workers run")]
+
+
+def explanation(job: dict[str, Any]) -> dict[str, Any]:
+    estimate = {"start_seconds": 2400.0, "low": 1800.0, "high": 3600.0}
+    return {"job": job["id"], "state": job["state"], "text": "It needs 2 GPUs on one node; the most free is 1.",
+            "position": 1, "estimate": estimate, "stage": "place"}  # fmt: skip
 
 
 def attempt(job: dict[str, Any]) -> dict[str, Any]:

@@ -58,4 +58,5 @@ def test_the_status_is_cut_to_the_width(terminal, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     screen = terminal()
     StatusLine().update("x" * 100)
-    assert screen.getvalue().count(b"x") == 19
+    assert screen.getvalue().count(b"x") == 18
+    assert "…" in screen.getvalue().decode()

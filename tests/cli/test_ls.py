@@ -96,7 +96,8 @@ def test_a_terminal_gets_what_fits(terminal, jobs, columns):
     assert len(lines) == 6  # heads, four jobs, the hint: nothing is wrapped
     for number, state in ((1, "succeeded"), (2, "failed"), (3, "running"), (4, "queued")):
         assert re.search(rf"^\s*{number}  .*{state}", "\n".join(lines), re.MULTILINE)
-    assert ("CURVE" in lines[0]) == (columns == 160)
+    assert ("CURVE" in lines[0]) == (columns > 60)
+    assert "It needs 2 G" in lines[4]
 
 
 def test_what_a_job_is_called_cannot_steer_the_terminal(cli, service, new_job):
@@ -104,6 +105,29 @@ def test_what_a_job_is_called_cannot_steer_the_terminal(cli, service, new_job):
     out = cli("ls").out
     assert "\x1b" not in out
     assert len(out.splitlines()) == 2
+
+
+def test_why_a_job_waits_is_there_without_asking_for_each(cli, service, new_job):
+    service.jobs = {n: new_job(n, "queued") for n in range(1, 31)} | {31: new_job(31, "queued", reason="waits for 3")}
+    lines = cli("ls").out.splitlines()[1:]
+    assert all(line.endswith("It needs 2 GPUs on one node; the most free is 1.") for line in lines[:20])
+    assert all(line.endswith("not among the first 20 of the queue") for line in lines[20:30])
+    assert lines[30].endswith("waits for 3")
+    assert len(service.asked("GET", "/overview")) == 1
+    assert not [request for request in service.requests if request.path.endswith("/explain")]
+
+
+def test_colours_survive_a_pipe_where_they_are_asked_for(cli, jobs, monkeypatch):
+    plain = cli("ls").out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    painted = cli("ls").out
+    assert "\x1b[31mfailed\x1b[0m" in painted
+    assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
+    assert "\x1b[" in cli("top").out
+    assert "\x1b" not in cli("ls", "--json").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert cli("ls").out == plain
+    assert "\x1b" not in cli("top").out
 
 
 def test_no_jobs_at_all(cli, service):

@@ -52,7 +52,7 @@ def test_files(cli: Any, trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
     result = cli("simulate", "--trace", trace, "--cluster", "1x2", "--out", out)
     assert result.code == 0
-    assert sorted(file.name for file in out.iterdir()) == ["jobs-fifo.csv", "report.html", "results.csv"]
+    assert sorted(file.name for file in out.iterdir()) == ["jobs-fifo.csv", "report.html", "report.json", "results.csv"]
     assert "report.html" in result.out
 
 
@@ -130,11 +130,12 @@ def test_the_services_own_history(cli: Any, service: Any, new_job: Callable[...,
     service.jobs = {number: new_job(number, "succeeded") for number in range(1, 4)}
     service.jobs[4] = new_job(4, "running")
     service.jobs[5] = new_job(5, "cancelled", started_at=None)
-    result = cli("simulate", "--history", "--cluster", "1x1", "--json")
+    result = cli("simulate", "--history", "--cluster", "1x1c", "--json")
     assert (result.code, result.json["trace"], result.json["completed"]) == (0, "history", 3)
-    assert result.json["makespan"] == 3 * 298.0  # one after the other
+    assert result.json["makespan"] == 3 * 298.0  # they share one core
+    assert "cores in use" in cli("simulate", "--history", "--cluster", "1x1c").out
     service.jobs.clear()
-    empty = cli("simulate", "--history", "--cluster", "1x1")
+    empty = cli("simulate", "--history", "--cluster", "1x1c")
     assert (empty.code, "not run any job" in empty.err) == (2, True)
 
 

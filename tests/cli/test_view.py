@@ -5,12 +5,14 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from schedulearn.cli.common.out import wrapped
 from schedulearn.cli.view import story, words
 from schedulearn.cli.view.status import status_line
 from schedulearn.cli.view.story import attempt_rows, needs
-from schedulearn.cli.view.table import Cell, Column, fit, plain_table, shown
+from schedulearn.cli.view.table import Cell, Column, fit, shown, table_lines
+from schedulearn.cli.view.text import broken, columns_of, shortened
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
 
@@ -110,7 +112,7 @@ def test_long_text_is_broken_between_words_on_a_terminal_alone(monkeypatch):
 @given(st.lists(st.tuples(st.text(min_size=1, max_size=50), st.text(max_size=50)), max_size=10))
 def test_a_plain_table_loses_nothing(rows):
     columns = (Column("A"), Column("B", right=True))
-    lines = plain_table(columns, [(Cell(a, "red"), b) for a, b in rows]).split("\n")
+    lines = table_lines(columns, [(Cell(a, "red"), b) for a, b in rows], None)
     assert len(lines) == len(rows) + 1
     for (a, b), line in zip(rows, lines[1:], strict=True):
         assert words.clean(a).strip() in line
@@ -187,3 +189,33 @@ def test_workers_that_come_and_go(worker, text):
     known = {"worker": "17.1.2", "node": "a", "started_at": "2030-01-01T00:00:00Z", "exit": {"text": "finished"}}
     ((*_, ended),) = attempt_rows([{"workers": [known | worker]}], datetime(2030, 1, 1, tzinfo=UTC))
     assert ended.text == text
+
+
+WIDE = ["训练模型-数字识别", "🚀 rocket", "plain", "<b>bold</b>"]
+
+
+@pytest.mark.parametrize("width", [None, 24, 40])
+def test_columns_stand_below_each_other_whatever_the_letters(width):
+    columns = (Column("NAME", flex=True), Column("STATE"))
+    lines = table_lines(columns, [(name, "queued") for name in WIDE], width)
+    assert {cell_len(line) for line in lines[1:]} == {cell_len(lines[1])}
+    assert all(line.endswith("  queued") for line in lines[1:])
+    assert width is None or cell_len(lines[1]) <= width
+
+
+def test_what_is_cut_says_so():
+    assert shortened("训练模型", 6) == "训练…"
+    assert shortened("whole", 5) == "whole"
+
+
+def test_a_detail_is_broken_into_lines_and_not_cut():
+    columns = (Column("TIME"), Column("CAUSE", flex=True, wrap=True))
+    lines = table_lines(columns, [("10:00", "it was stopped by ann to make room")], 24)
+    assert lines[1:] == ["10:00  it was stopped by", "       ann to make room"]
+
+
+@given(st.text("ab 训🚀", max_size=80), st.integers(8, 40))
+def test_broken_lines_fit_unless_a_word_does_not(text, room):
+    lines = list(broken(text, room))
+    assert "".join(" ".join(lines).split()) == "".join(text.split())
+    assert all(columns_of(line) <= room or len(line.split()) <= 1 for line in lines)

@@ -17,8 +17,10 @@ def test_the_demo_trains_eight_models_and_leaves_nothing_behind(tmp_path: Path) 
         [sys.executable, str(ROOT / "scripts" / "demo.py")], env=plain, capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    summary = done.stdout[done.stdout.rindex(" job ") :]
+    assert "/login?once=" in done.stdout.partition("Running")[0]
+    summary = done.stdout[done.stdout.rindex("JOB  NAME") :]
     assert summary.count("succeeded") == 8
+    assert "schedulearn up --detach" in summary
     assert list(tmp_path.glob("schedulearn-demo-*")) == []
     left = [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in _words(p)]
     assert left == []

@@ -13,7 +13,7 @@ from schedulearn.sim.estimated import EstimatedFacts
 from schedulearn.sim.metrics import Result
 from schedulearn.sim.model import JobModel, SpecMaker, make_job
 from schedulearn.sim.parallel import run_all
-from schedulearn.sim.replay import record_of, workload_of
+from schedulearn.sim.replay import workload_of
 from schedulearn.sim.run import BadRequest, PolicyFailed, Request, Study, choose, prepare
 from schedulearn.traces.types import TraceJob
 
@@ -308,42 +308,34 @@ def test_a_policy_that_takes_its_process_along_keeps_no_other_from_running(own: 
 # --- the service's own history
 
 
-def api_job(number: int, **changes: Any) -> dict[str, Any]:
-    return {
-        "id": number,
-        "name": "mnist",
-        "user": "ann",
-        "submitted_at": f"2026-03-01T10:00:{number:02d}Z",
-        "started_at": "2026-03-01T10:01:00Z",
-        "run_seconds": 60.0,
-        "deadline": None,
-        "spec": {"workers": 1, "resources": {"gpus": 1}},
-        **changes,
-    }
+def told(number: int, **more: object) -> str:
+    """A line of the history, as the service tells it."""
+    about = {"id": number, "submitted_at": f"2026-03-01T10:00:{number:02d}Z", "run_seconds": 60.0, "name": "mnist"}
+    return json.dumps({**about, "user": "ann", **more})
 
 
-@pytest.mark.parametrize(
-    ("workers", "gpus", "expected"),
-    [
-        (1, 1, (1, (1, 1))),
-        (2, 4, (8, (8, 8))),
-        ("1..4", 2, (2, (2, 8))),
-        ({"min": 1, "want": 2, "max": 4}, 1, (2, (1, 4))),
-        (3, 0, (3, (3, 3))),  # a job on cores takes one slot a worker
-    ],
-)
-def test_a_job_of_the_service_as_a_job_of_a_trace(workers: object, gpus: int, expected: tuple[int, object]) -> None:
-    job = api_job(17, spec={"workers": workers, "resources": {"gpus": gpus}})
-    (made,) = workload_of([job]).jobs
-    assert (made.gpus, made.workers) == expected
-    assert (made.label, made.user, made.name, made.duration) == ("17", "ann", "mnist", 60.0)
-    json.dumps(record_of(job))
-
-
-def test_jobs_that_never_ran_are_no_part_of_the_history() -> None:
-    jobs = [api_job(3), api_job(1), api_job(2, started_at=None), api_job(4, run_seconds=None)]
-    found = workload_of(jobs)
-    assert [job.label for job in found.jobs] == ["1", "3"]
+def test_a_line_of_the_history_as_a_job_of_a_trace() -> None:
+    sizes = {"min": 1, "want": 2, "max": 4}
+    lines = [told(17, gpus=1, workers=sizes), told(18, cpus=1.5), told(19, run_seconds=None)]
+    found = workload_of(lines)
+    assert [(job.label, job.gpus, job.workers, job.cpus) for job in found.jobs] == [
+        ("17", 2, (1, 4), 0.0),
+        ("18", 0, None, 1.5),
+    ]
     assert len(found.problems) == 1
-    result = run(prepare(Request(cluster="1x1", policies=["fifo"], history=jobs)))
+
+
+def test_the_history_is_replayed() -> None:
+    result = run(prepare(Request(cluster="1x1", policies=["fifo"], history=[told(1, gpus=1), told(3, gpus=1)])))
     assert [job.jct for job in result.jobs] == [60.0, 118.0]  # the second came 2 s later and waited for the first
+
+
+@pytest.mark.parametrize("cluster", ["1x4c", "mixed"])
+def test_without_gpus_the_cores_are_what_is_used(cluster: str, tmp_path: Path) -> None:
+    """Two at a time keep half of four cores busy, also where there are GPUs that nobody asks for."""
+    if cluster == "mixed":
+        cluster = str(tmp_path / "servers.yaml")
+        Path(cluster).write_text('[{"name": "a", "gpus": 2, "cpus": 4}]')
+    lines = [told(1, cpus=1, submitted_at=0), told(2, cpus=1, submitted_at=0)]
+    figures = run(prepare(Request(cluster=cluster, policies=["fifo"], history=lines))).summary()
+    assert (figures["used_of"], figures["utilization"]) == ("cores", pytest.approx(0.5))

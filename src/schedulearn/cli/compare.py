@@ -15,7 +15,7 @@ from schedulearn.cli.view.table import Cell, Column
 from schedulearn.cli.view.words import Json
 
 app = verb_app()
-_NARROW = 4  # columns of figures that are shown however narrow a terminal is
+_NARROW = 2  # columns of figures that are shown however narrow a terminal is
 _STEP = 12  # letters that each further one needs
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from schedulearn.cli.common.data import Data, data_folder, service_processes
+from schedulearn.cli.common.data import PAGE, Data, data_folder, service_processes
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.out import next_steps, say, say_json
 from schedulearn.cli.common.verb import AsJson, verb_app
@@ -22,7 +22,7 @@ def down(
     timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for its end.")] = 30.0,
     as_json: AsJson = False,
 ) -> int:
-    """Stop the service. Running jobs go on; the next `up` finds them again.
+    """Stop the service, and a page alone, of this data folder. Running jobs go on; the next `up` finds them again.
 
     \b
     Example:
@@ -40,8 +40,9 @@ def down(
         return Code.DONE
     for pid, role in processes.items():
         say(f"The {role} (pid {pid}) {'have' if ' and ' in role else 'has'} stopped.", "green")
-    say("Running jobs go on; the next start finds them again.")
-    next_steps({"start it again": f"schedulearn up --detach --data {folder}"})
+    if set(processes.values()) != {PAGE}:
+        say("Running jobs go on; the next start finds them again.")
+        next_steps({"start it again": f"schedulearn up --detach --data {folder}"})
     return Code.DONE
 
 

@@ -46,7 +46,15 @@ def list_(as_json: AsJson = False) -> None:
         say_json([_as_json(one) for one in CATALOGUE.values()])
         return
     rows = [[one.name, one.source, _where(one), one.about] for one in CATALOGUE.values()]
-    say_table([Column("NAME"), Column("SOURCE", need=90), Column("RUNS", need=100), Column("WHAT", flex=True)], rows)
+    say_table(
+        [
+            Column("NAME"),
+            Column("SOURCE", need=90),
+            Column("RUNS", need=100),
+            Column("WHAT", flex=True, wrap=True, keep=40),
+        ],
+        rows,
+    )
 
 
 def _where(one: "Experiment") -> str:

@@ -1,6 +1,6 @@
 """`explain`: why a job waits, and when it may start."""
 
-from schedulearn.cli.common.out import next_steps, paint, say, say_facts, say_json, wrapped
+from schedulearn.cli.common.out import next_steps, paint, say, say_facts, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
 from schedulearn.cli.view.words import FINISHED, STATE_STYLE, Json, clean, duration
@@ -22,8 +22,7 @@ def explain(job: Job, as_json: AsJson = False) -> None:
         say_json(answer)
         return
     state = answer["state"]
-    words = wrapped(f"Job {job} is {state}. {clean(answer['text'])}")
-    say(words.replace(state, paint(state, STATE_STYLE.get(state, "")), 1))
+    say(f"Job {job} is {paint(state, STATE_STYLE.get(state, ''))}. {clean(answer['text'])}")
     position = answer.get("position")
     say_facts(
         [("place in the queue", str(position) if position else ""), ("may start", _start(answer.get("estimate")))]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedulearn.cli.common.errors import Failure
-from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
+from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table, width
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view.jobs import COLUMNS, rows
@@ -58,10 +58,11 @@ def ls(
             jobs, total = fetch(client, most, state=states, **asked)
         else:
             jobs, total = _current(client, most, asked)
+        reasons = {} if as_json else _reasons(client, jobs)
     if as_json:
         say_json(jobs)
         return
-    _say(jobs, total, filtered=bool(all_ or states or user or name))
+    _say(jobs, reasons, total, filtered=bool(all_ or states or user or name))
 
 
 def _states(given: list[str]) -> tuple[str, ...]:
@@ -99,16 +100,28 @@ def _current(client: "Client", most: int | None, asked: dict[str, Any]) -> tuple
     return sorted([*recent, *jobs], key=key, reverse=asked["order"] == "desc"), total + len(recent)
 
 
-def _say(jobs: list["Job"], total: int, filtered: bool) -> None:
+def _reasons(client: "Client", jobs: list["Job"]) -> dict[int, str]:
+    """Why those who wait do, as the page has it too: the service keeps it for the head of the queue."""
+    waiting = [job for job in jobs if job["state"] == "queued"]
+    if not waiting:
+        return {}
+    seen = client.overview()
+    first = seen["waiting"]
+    known = {one["job"]["id"]: one["why"]["text"] for one in first}
+    behind = f"not among the first {len(first)} of the queue" if seen["counts"].get("queued", 0) > len(first) else ""
+    return {job["id"]: known.get(job["id"]) or job["reason"] or behind for job in waiting}
+
+
+def _say(jobs: list["Job"], reasons: dict[int, str], total: int, filtered: bool) -> None:
     if not jobs:
-        say("No job matches." if filtered else "There are no jobs.")
+        say("No job matches." if filtered else "There are no jobs yet.")
         next_steps(
             {"all jobs": "schedulearn ls --all"} if filtered else {"run one": "schedulearn run -- python train.py"}
         )
         return
-    say_table(COLUMNS, rows(jobs))
+    say_table(COLUMNS, rows(jobs, reasons, width()))
     waiting = [job["id"] for job in jobs if job["state"] == "queued"]
     if waiting:
-        note(f"why a job waits: schedulearn explain {waiting[0]}", "dim")
+        note(f"more about why a job waits: schedulearn explain {waiting[0]}", "dim")
     if len(jobs) < total:
         note(f"{len(jobs)} of {total} jobs are shown; more: --limit {total}")

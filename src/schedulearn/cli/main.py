@@ -112,7 +112,7 @@ def schedulearn(
 
     \b
     schedulearn up --detach             start the service on this machine
-    schedulearn run -- python train.py  run a script from the present folder as a job
+    schedulearn run -- python train.py  run a script from this folder as a job
     schedulearn top                     watch everything live
 
     The service is found by SCHEDULEARN_URL and SCHEDULEARN_TOKEN; on the machine where it runs neither is needed.

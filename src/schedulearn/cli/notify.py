@@ -18,7 +18,7 @@ COLUMNS = (
     Column("TRIES", right=True, need=70),
     Column("TO", flex=True),
     Column("NOTICE", flex=True),
-    Column("PROBLEM", flex=True, need=100),
+    Column("PROBLEM", flex=True, wrap=True, need=100),
 )
 STYLES = {"sent": "green", "waiting": "yellow", "given up": "red"}
 User = Annotated[str | None, typer.Option(metavar="NAME", help="Of another user: for administrators.")]

@@ -64,7 +64,7 @@ def _say(figures: Json) -> None:
             ("  50 %, 95 %, 99 %", ", ".join(duration(figures[key]) for key in times)),
             ("average wait", _time(figures["avg_wait"])),
             ("makespan", _time(figures["makespan"])),
-            ("GPUs in use", f"{100 * figures['utilization']:.1f} %"),
+            (f"{figures['used_of']} in use", f"{100 * figures['utilization']:.1f} %"),
             (
                 "pre-empted, moved, resized",
                 " ".join(f"{figures[k]:,}" for k in ("preemptions", "migrations", "resizes")),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from schedulearn.cli.common.errors import Code
-from schedulearn.cli.common.out import say_json
+from schedulearn.cli.common.out import colourful, say_json
 from schedulearn.cli.common.out import width as terminal_width
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 app = verb_app()
 _WITH_WORKERS = ("starting", "running", "paused", "stopping")
-_ROWS = {"running": 50, "queued": 20, "finished": 10}  # at most so many of each are asked for
-_EXPLAINED = 10  # queued jobs whose place and reason are asked for
 _IN_A_PIPE = 10_000  # columns: nothing is shortened
 
 
@@ -56,27 +54,20 @@ def top(
 
 def gather(client: "Client") -> "FrameData":
     """All that one frame shows, asked from the service."""
-    running = client.jobs(state=_WITH_WORKERS, sort="id", limit=_ROWS["running"])
-    queued = client.jobs(state=("queued",), sort="priority", order="desc", limit=_ROWS["queued"])
-    finished = client.jobs(state=FINISHED, sort="id", order="desc", limit=_ROWS["finished"])
-    return {
-        "nodes": client.nodes(),
-        "running": running["jobs"],
-        "queued": queued["jobs"],
-        "finished": sorted(finished["jobs"], key=lambda job: job["finished_at"] or "", reverse=True),
-        "explain": {job["id"]: _explain(client, job["id"]) for job in queued["jobs"][:_EXPLAINED]},
-        "counts": {"running": running["total"], "queued": queued["total"], "finished": finished["total"]},
-        "policy": client.policy()["preset"],
+    seen = client.overview()
+    counted = {
+        name: sum(seen["counts"].get(state, 0) for state in states)
+        for name, states in (("running", _WITH_WORKERS), ("queued", ("queued",)), ("finished", FINISHED))
     }
-
-
-def _explain(client: "Client", job: int) -> "dict[str, object]":
-    from schedulearn.client import ApiError
-
-    try:
-        return dict(client.explain(job))
-    except ApiError:  # it was removed in between
-        return {}
+    return {
+        "nodes": seen["nodes"],
+        "running": seen["running"],
+        "queued": [one["job"] for one in seen["waiting"]],
+        "finished": seen["finished"],
+        "explain": {one["job"]["id"]: one["why"] for one in seen["waiting"]},
+        "counts": counted,
+        "policy": seen["policy"]["preset"],
+    }
 
 
 def _print_once(data: "FrameData") -> None:
@@ -88,7 +79,8 @@ def _print_once(data: "FrameData") -> None:
     if sys.stdout.isatty():
         Console(width=terminal_width()).print(frame(data, now, terminal_width()))
         return
-    console = Console(width=_IN_A_PIPE, no_color=True)
+    painted = colourful(sys.stdout)
+    console = Console(width=_IN_A_PIPE, force_terminal=painted, color_system="standard" if painted else None)
     with console.capture() as capture:
         console.print(frame(data, now, _IN_A_PIPE))
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))

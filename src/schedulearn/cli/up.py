@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import typer
 
 from schedulearn import __version__
-from schedulearn.cli.common.data import Data, data_folder, forget_service, server_errors, write_service
+from schedulearn.cli.common.data import PAGE, Data, data_folder, forget_service, server_errors, write_service
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.out import next_steps, say
 from schedulearn.cli.common.verb import verb_app
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from schedulearn.service.config import Options
 
 app = verb_app()
-PARTS = ("api", "scheduler", "dashboard")
+PARTS = ("api", "scheduler", PAGE)
 EXECUTORS = ("process", "docker", "both")
 LEVELS = ("debug", "info", "warning", "error")
 _TIMES = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -44,7 +44,10 @@ def up(
         str | None, typer.Option(metavar="|".join(PARTS), help="Start this part alone; the API has the page with it.")
     ] = None,
     page: Annotated[bool, typer.Option("--page/--no-page", help="Serve the web page, too.")] = True,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Start it in the background and return.")] = False,
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", "-d", help="Start it in the background, return when it answers; `down` stops it."),
+    ] = False,
     database: Annotated[
         str | None, typer.Option(metavar="URL", help="A PostgreSQL database; SQLite in the data folder if left out.")
     ] = None,
@@ -98,7 +101,7 @@ def up(
       schedulearn up
       schedulearn up --detach --data /srv/schedulearn --port 7311
       schedulearn up --only scheduler --data /srv/schedulearn
-      schedulearn up --only dashboard --url http://lab:7311 --port 8080
+      schedulearn up --only dashboard --url http://lab:7311 --port 8080 --detach
       schedulearn up --executor docker --image python:3.12 --allow-mounts /data
       schedulearn up --mail-command 'sendmail -t' --allow-notify @example.org
     """
@@ -132,12 +135,14 @@ def up(
             url=_checked_url(url),
             page=page,
         )
-    if only == "dashboard":
-        return page_alone(options, detach)
+    if only == PAGE and not options.url:
+        raise Failure("the page alone must know its service", field="--url", allowed="such as http://lab:7311")
     if detach:
         from schedulearn.cli.common.detach import start_detached
 
         return start_detached(options.data, arguments(options), only)
+    if only == PAGE:
+        return page_alone(options)
     # SIGTERM ends it as Ctrl-C does: by unwinding, so that leases and locks are given back.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -153,25 +158,26 @@ def up(
     return Code.DONE
 
 
-def page_alone(options: "Options", detach: bool) -> int:
+def page_alone(options: "Options") -> int:
     """The page in a process of its own. It needs no data folder: it asks the service for everything."""
-    if detach:
-        raise Failure("the page alone runs in the foreground", field="--detach", allowed="left out: use & or systemd")
-    if not options.url:
-        raise Failure("the page alone must know its service", field="--url", allowed="such as http://lab:7311")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # an end like any other
-    with server_errors(), suppress(KeyboardInterrupt):
-        from schedulearn.api.server import serve_page
-        from schedulearn.dashboard import page as page_of
+    try:
+        with server_errors(), suppress(KeyboardInterrupt):
+            from schedulearn.api.server import serve_page
+            from schedulearn.dashboard import page as page_of
 
-        serve_page(page_of(options.url), options, lambda url: _announce_page(options, url))
+            serve_page(page_of(options.url), options, lambda url: _announce_page(options, url))
+    finally:
+        forget_service(options.data)
     return Code.DONE
 
 
 def _announce_page(options: "Options", url: str) -> None:
+    if options.data.is_dir():  # for `down`
+        write_service(options.data, url, [PAGE])
     say(f"The page of {options.url} is up, pid {os.getpid()}.", "bold green")
     say(f"page: {url}")
-    next_steps({"a link that logs you in": f"schedulearn tokens link --page {url}"})
+    next_steps({"a link that logs you in": link_words(url)})
     sys.stdout.flush()
 
 
@@ -197,9 +203,18 @@ def next_commands(data: Path) -> dict[str, str]:
     """What is useful once the service runs."""
     elsewhere = data != data_folder(None)
     steps = {"use this folder": f"export SCHEDULEARN_DATA={data}"} if elsewhere else {}
-    where = f" --data {data}" if elsewhere else ""
     usual = {"run a job": "schedulearn run -- python train.py", "watch": "schedulearn top"}
-    return {**steps, **usual, "stop (jobs go on)": f"schedulearn down{where}"}
+    return {**steps, **usual, "stop (jobs go on)": down_words(data)}
+
+
+def down_words(data: Path) -> str:
+    """What stops all that runs on this folder."""
+    return "schedulearn down" + ("" if data == data_folder(None) else f" --data {data}")
+
+
+def link_words(page: str) -> str:
+    """What prints a link that logs in, where the page is not at the service's own address."""
+    return f"schedulearn tokens link --page {page}"
 
 
 def arguments(options: "Options") -> list[str]:

@@ -337,6 +337,11 @@ class Client:
         """Comparisons of policies and reports of experiments, the newest first."""
         return cast(list[types.Study], self._get("/studies")["studies"])
 
+    def history(self, limit: int | None = None) -> str:
+        """What the service has run, as a workload for the simulator: a line of JSON for each finished job."""
+        answer = self._http.request("GET", "/history", {"limit": limit})
+        return answer.body.decode()
+
     def study(self, name: str) -> types.Study:
         return cast(types.Study, self._get(f"/studies/{_part(name)}"))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from contextlib import suppress
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
@@ -26,6 +27,10 @@ def login_routes(sessions: Sessions) -> APIRouter:
     @router.get("/login")
     def show(once: str = "", next: str = "/") -> Response:
         """The form. A one-time code is not used up yet: programs that only preview a link would do that too."""
+        try:
+            _knock(sessions.url)
+        except ServiceUnreachable as problem:
+            return away_page(str(problem))
         return _button(once) if once else _form(next)
 
     @router.post("/login")
@@ -56,6 +61,12 @@ def login_routes(sessions: Sessions) -> APIRouter:
         return answer
 
     return router
+
+
+def _knock(url: str) -> None:
+    """ServiceUnreachable if nobody is there; any answer will do."""
+    with suppress(ApiError), Client(url, "-", _TIMEOUT) as client:
+        client.health()
 
 
 def _redeem(url: str, code: str) -> types.NewToken:

@@ -1,7 +1,7 @@
 """What the service has run and on which servers, as files that the simulator reads (see docs/simulator.md)."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ SERVERS = "servers.yaml"
 _MOST_POINTS = 50  # of a learning curve
 
 
-def trace_of(store: Store, most: int) -> str:
+def history_of(store: Store, most: int) -> Iterator[str]:
     """The newest finished jobs that have run, one line each, in the order of submission."""
     rows, _ = store.list_jobs(FINISHED, sort="id", descending=True, limit=most)
     largest = max((node.usable[CPUS] for node in store.list_nodes()), default=1.0)
     ran = [row.job for row in reversed(rows) if row.job.started_at]
-    return "".join(json.dumps(_record(store, job, largest)) + "\n" for job in ran)
+    for job in ran:
+        yield json.dumps(_record(store, job, largest)) + "\n"
 
 
 def _record(store: Store, job: Job, largest: float) -> dict[str, Any]:

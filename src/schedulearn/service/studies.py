@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from schedulearn.domain.errors import Conflict, InvalidSpec, NotFound
 from schedulearn.domain.states import FINISHED
 from schedulearn.service.auth import Caller
 from schedulearn.service.comparison import STORY, Comparison, Limits
-from schedulearn.service.replayed import trace_of, write_servers
+from schedulearn.service.replayed import history_of, write_servers
 from schedulearn.store import Store
 
 REPORT, SUMMARY = "report.html", "report.json"
@@ -127,6 +127,10 @@ class Studies:
             raise NotFound(f"the report of {name} is too large to be shown: read it in the data folder")
         return path.read_bytes()
 
+    def history(self, most: int) -> Iterator[str]:
+        """What the service has run, as a workload for the simulator: a line for each of the newest finished jobs."""
+        return history_of(self._store, most)
+
     # --- asking
 
     def compare(self, caller: Caller, wanted: Wanted) -> Study:
@@ -190,7 +194,7 @@ class Studies:
         """The words after `compare`; files by names inside of the folder, which is where it runs."""
         if wanted.trace is None:
             trace = "history.jsonl"
-            (folder / trace).write_text(trace_of(self._store, _MOST_HISTORY), "utf-8")
+            (folder / trace).write_text("".join(self.history(_MOST_HISTORY)), "utf-8")
         else:
             trace = "trace.csv"
             (folder / trace).write_text(wanted.trace, "utf-8")

@@ -315,9 +315,9 @@ class Simulation:
 
     def _free(self) -> float:
         """What is free of what `Result.slots` counts."""
-        if self._slots[GPUS] or not self._machines:
-            return self.state.ledger.free_slots(GPUS)
-        return self._machines.cores - self._machines.busy
+        if self._machines and self.recorder.in_cores:
+            return self._machines.cores - self._machines.busy
+        return self.state.ledger.free_slots(GPUS)
 
     def _stop(self, job: Job, now: float, outcome: Outcome) -> None:
         attempt, model = self.state.attempts[job.id], self.models[job.id]

@@ -99,7 +99,8 @@ class Result:
     jobs: Sequence[JobResult]  # completed ones, in the order of their end
     impossible: Sequence[int]  # serials of jobs larger than the cluster
     unfinished: int  # still waiting when nothing could happen any more
-    slots: float  # GPUs, or cores where there are no GPUs
+    slots: float  # GPUs; cores where nobody asks for a GPU, or there is none
+    unit: str  # GPUs | cores: what they are
     busy: float  # slot-seconds in use
     first_arrival: float
     decisions: int
@@ -133,6 +134,7 @@ class Result:
             "p99_jct": percentile(jcts, 99),
             "avg_wait": _mean([job.started - job.arrival for job in self.jobs]),
             "makespan": makespan,
+            "used_of": self.unit,
             "utilization": self.busy / (self.slots * makespan) if makespan > 0 and self.slots else 0.0,
             "preemptions": sum(job.preemptions for job in self.jobs),
             "migrations": sum(job.migrations for job in self.jobs),
@@ -168,8 +170,8 @@ class Recorder:
         self.completed = 0
         self._submitted = len(workload.jobs)
         gpus = sum(node.capacity[GPUS] for node in nodes)
-        self._in_cores = not gpus  # what is busy is counted in cores then, as they are used
-        self._slots = gpus or sum(node.usable[CPUS] for node in nodes)
+        self.in_cores = not gpus or not any(job.gpus for job in workload.jobs)  # as they are used
+        self._slots = sum(node.usable[CPUS] for node in nodes) if self.in_cores else gpus
         self._first = min((job.arrival for job in workload.jobs), default=0.0)
         self._jobs: list[JobResult] = []
         self._impossible: list[int] = []
@@ -202,7 +204,7 @@ class Recorder:
     def stopped(self, job: Job, attempt: Attempt, now: float, core_seconds: float = 0.0) -> None:
         """It has used so many seconds of cores since it was started."""
         since = self._since.pop(job.id, now)
-        if self._in_cores:
+        if self.in_cores:
             self._busy += core_seconds
         elif job.shape.gpus:
             self._busy += (now - since) * len(attempt.workers) * job.shape.slots
@@ -271,6 +273,7 @@ class Recorder:
             impossible=self._impossible,
             unfinished=waiting,
             slots=self._slots,
+            unit="cores" if self.in_cores else "GPUs",
             busy=self._busy,
             first_arrival=self._first,
             decisions=self._decisions,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn import __version__
-from schedulearn.domain.resources import GPUS
+from schedulearn.domain.resources import CPUS, GPUS
 from schedulearn.domain.units import format_duration
 from schedulearn.sim import plots
 from schedulearn.sim.figures import estimates_in_words, table
@@ -51,9 +51,11 @@ def page(study: Study, results: Sequence[Result], failures: Sequence[PolicyFaile
 
 
 def _heading(title: str, study: Study, results: Sequence[Result]) -> str:
-    slots = int(sum(node.capacity[GPUS] for node in study.nodes))
+    words = {GPUS: "GPUs", CPUS: "cores"}
+    amounts = {word: sum(node.capacity[kind] for node in study.nodes) for kind, word in words.items()}
+    has = " and ".join(f"{amount:,.0f} {word}" for word, amount in amounts.items() if amount)
     facts = (
-        f"{len(study.workload.jobs):,} jobs, {len(study.nodes):,} nodes with {slots:,} GPUs, "
+        f"{len(study.workload.jobs):,} jobs, {len(study.nodes):,} nodes with {has}, "
         f"{len(results)} {'policy' if len(results) == 1 else 'policies'}"
     )
     return f"<h1>{escape(title)}</h1><p class=sub>{facts}</p>"
@@ -128,7 +130,7 @@ def _over_time(results: Sequence[Result]) -> str:
     highest = max((value for line in queued for _, value in line.points), default=0.0)
     since = "time since the first arrival"
     waiting_chart = plots.line_chart(queued, x, plots.value_axis(highest), since, "waiting jobs")
-    used_chart = plots.line_chart(used, x, plots.share_axis(), since, "GPUs in use")
+    used_chart = plots.line_chart(used, x, plots.share_axis(), since, f"{results[0].unit} in use")
     return f"<h2>Queue length</h2><figure>{waiting_chart}</figure><h2>Utilisation</h2><figure>{used_chart}</figure>"
 
 

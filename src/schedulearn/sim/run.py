@@ -50,7 +50,7 @@ class Request:
     cluster: str
     policies: Sequence[str]
     trace: str = ""
-    history: Iterable[Mapping[str, Any]] | None = None  # finished jobs of the service, instead of a trace
+    history: Iterable[str] | None = None  # what the service has run, a line for each job, instead of a trace
     format: str | None = None
     profiles: Path | None = None
     stages: Mapping[str, str] = field(default_factory=dict)

@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, Field
 
 from schedulearn.api.deps import Gate, Person
@@ -38,6 +39,17 @@ def compare(wanted: ComparisonIn, caller: Person, gateway: Gate) -> StudyOut:
     """Replay the service's own history, or a trace, under several policies. One at a time for each user."""
     asked = Wanted(wanted.policies, wanted.trace, wanted.trace_name, wanted.cluster)
     return _out(gateway.studies.compare(caller, asked))
+
+
+@router.get("/history", response_class=StreamingResponse)
+def history(
+    gateway: Gate, limit: Annotated[int, Query(ge=1, le=100_000, description="of the newest")] = 2_000
+) -> StreamingResponse:
+    """The finished jobs that have run, in the order of submission, as a workload for `simulate` and `compare`.
+
+    JSON lines; docs/simulator.md says what is in them.
+    """
+    return StreamingResponse(gateway.studies.history(limit), media_type="application/x-ndjson")
 
 
 @router.get("/studies/{name}")

@@ -13,6 +13,8 @@ import typer
 from schedulearn.cli.common.errors import Failure
 
 ROLES = ("api", "scheduler")
+PAGE = "dashboard"  # the page alone: it may run beside a service, so it leaves its word in a file of its own
+_WORDS = ("service.json", f"{PAGE}.json")
 
 
 def default_data() -> Path:
@@ -32,9 +34,9 @@ def data_folder(given: Path | None) -> Path:
 def service_processes(data: Path) -> dict[int, str]:
     """The live processes of the service on this folder: pid → what they do. API and scheduler may be two."""
     found: dict[int, str] = {}
-    service = _read(data / "service.json")
-    if pid := _pid(service):
-        found[pid] = " and ".join(str(role) for role in service.get("roles") or ()) or "service"
+    for service in (_read(data / name) for name in _WORDS):
+        if pid := _pid(service):
+            found[pid] = " and ".join(str(role) for role in service.get("roles") or ()) or "service"
     for role in ROLES:
         if (pid := _pid(_read(data / f"{role}.lock"))) and pid not in found:
             found[pid] = role
@@ -52,21 +54,23 @@ def is_service(pid: int) -> bool:
 
 def write_service(data: Path, url: str, roles: list[str]) -> None:
     """Leave word of this process for `down` and for `up --detach`."""
-    temporary = data / "service.json.tmp"
+    file = data / f"{PAGE if roles == [PAGE] else 'service'}.json"
+    temporary = file.with_name(f"{file.name}.tmp")
     temporary.write_text(json.dumps({"pid": os.getpid(), "url": url, "roles": roles}), "utf-8")
-    temporary.replace(data / "service.json")
+    temporary.replace(file)
 
 
 def forget_service(data: Path) -> None:
     """Take that word back, unless another process has left its own since."""
-    if _pid(_read(data / "service.json")) == os.getpid():
-        (data / "service.json").unlink(missing_ok=True)
+    for file in (data / name for name in _WORDS):
+        if _pid(_read(file)) == os.getpid():
+            file.unlink(missing_ok=True)
 
 
 def service_url(data: Path, pid: int) -> str | None:
-    """The address at which this process serves the API, once it has said so."""
-    service = _read(data / "service.json")
-    return str(service["url"]) if _pid(service) == pid and service.get("url") else None
+    """The address at which this process serves the API, or the page alone, once it has said so."""
+    words = (_read(data / name) for name in _WORDS)
+    return next((str(word["url"]) for word in words if _pid(word) == pid and word.get("url")), None)
 
 
 def holds_role(data: Path, role: str, pid: int) -> bool:

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from schedulearn.cli.common.data import holds_role, service_url
+from schedulearn.cli.common.data import PAGE, holds_role, service_processes, service_url
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.out import next_steps, say
 
@@ -15,8 +15,12 @@ _PATIENCE = 60.0  # seconds to be healthy
 
 def start_detached(data: Path, options: list[str], only: str | None) -> int:
     """Run `up` again as a child in its own session; return when it is healthy, or say why it is not."""
+    if only == PAGE and (pid := next((p for p, role in service_processes(data).items() if role == PAGE), 0)):
+        raise Failure(
+            f"a page runs on {data} already (pid {pid})", hint="stop it first, or name another folder: --data"
+        )
     data.mkdir(parents=True, exist_ok=True, mode=0o711)
-    log = data / "service.log"
+    log = data / f"{PAGE if only == PAGE else 'service'}.log"
     # Its first lines hold the administrator's token: nobody else may read it.
     with open(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as output:
         output.seek(0, os.SEEK_END)
@@ -30,7 +34,10 @@ def start_detached(data: Path, options: list[str], only: str | None) -> int:
         )
     url = _wait_until_ready(child, data, only, log, begin)
     child.returncode = 0  # it goes on without us: Popen must not warn that it was never waited for
-    _say(child.pid, url, data, log, begin)
+    if only == PAGE:
+        _say_page(child.pid, url, data, log)
+    else:
+        _say(child.pid, url, data, log, begin)
     return Code.DONE
 
 
@@ -43,7 +50,7 @@ def _wait_until_ready(child: subprocess.Popen[bytes], data: Path, only: str | No
         if only == "scheduler" and holds_role(data, "scheduler", child.pid):
             return ""
         url = service_url(data, child.pid)
-        if url and _is_healthy(url):
+        if url and (_answers(url) if only == PAGE else _is_healthy(url)):
             return url
         time.sleep(0.05)
     child.terminate()
@@ -63,6 +70,21 @@ def _is_healthy(url: str) -> bool:
         return False
 
 
+def _answers(url: str) -> bool:
+    """Whether the page can be opened; it may say that its service is away, which is an answer, too."""
+    from http.client import HTTPConnection
+    from urllib.parse import urlsplit
+
+    connection = HTTPConnection(urlsplit(url).netloc, timeout=30)
+    try:
+        connection.request("GET", "/login")
+        return bool(connection.getresponse().status)
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
 def _last_words(log: Path, begin: int) -> str:
     """What it wrote since it was started: the end of it."""
     lines = _since(log, begin).strip().splitlines()[-15:]
@@ -73,6 +95,13 @@ def _since(log: Path, begin: int) -> str:
     with open(log, "rb") as file:
         file.seek(begin)
         return file.read().decode("utf-8", "replace")
+
+
+def _say_page(pid: int, url: str, data: Path, log: Path) -> None:
+    from schedulearn.cli.up import down_words, link_words
+
+    say(f"The page runs at {url} (pid {pid}).", "green")
+    next_steps({"a link that logs you in": link_words(url), "its log": f"tail -f {log}", "stop it": down_words(data)})
 
 
 def _say(pid: int, url: str, data: Path, log: Path, begin: int) -> None:

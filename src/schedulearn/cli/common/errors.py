@@ -4,12 +4,13 @@ import sys
 from enum import IntEnum
 
 from schedulearn.cli.common.out import note, paint
+from schedulearn.cli.view.words import clean
 
 EXIT_CODES = """\
 Exit codes:
   0    done; for run and wait: the job succeeded
   1    the job failed or was cancelled
-  2    wrong use: an option, a field or the moment is wrong; nothing was changed
+  2    wrong use: an option, a field or the moment; nothing was changed
   3    no such job (or node, user, token)
   4    the service cannot be reached, or failed
   130  interrupted with Ctrl-C; jobs go on
@@ -40,8 +41,8 @@ class Failure(Exception):
 def show_failure(failure: Failure) -> None:
     """To stderr: what is wrong, which field, what is allowed, what to do next."""
     field = f"{failure.field}: " if failure.field and failure.field not in failure.problem else ""
-    note(paint("error: ", "bold red", sys.stderr) + paint(field + failure.problem, "red", sys.stderr))
+    note(paint("error: ", "bold red", sys.stderr) + paint(clean(field + failure.problem), "red", sys.stderr))
     if failure.allowed and failure.allowed not in failure.problem:
-        note(f"  allowed: {failure.allowed}")
+        note(f"  allowed: {clean(failure.allowed)}")
     for line in failure.hint.splitlines():
         note(f"  {line}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from schedulearn.cli.common.errors import Code
 from schedulearn.cli.common.out import colourful, next_steps, note, of_job, paint, say, width
 from schedulearn.cli.view.status import status_line
+from schedulearn.cli.view.text import shortened
 from schedulearn.cli.view.words import FINISHED, Json, duration, metric, why
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class StatusLine:
         self._shown = False
         self._at_line_start = True
         self._lock = threading.Lock()
-        self._live = sys.stdout.isatty() and colourful(sys.stderr)
+        self._live = sys.stdout.isatty() and sys.stderr.isatty() and colourful(sys.stderr)
 
     def write(self, data: bytes) -> None:
         """Output of the job, byte for byte."""
@@ -49,7 +50,7 @@ class StatusLine:
 
     def _draw(self) -> None:
         if self._live and self._text and self._at_line_start:
-            sys.stderr.write(paint(self._text[: width() - 1], "dim", sys.stderr))
+            sys.stderr.write(paint(shortened(self._text, width() - 1), "dim", sys.stderr))
             sys.stderr.flush()
             self._shown = True
 

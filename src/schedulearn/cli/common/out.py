@@ -1,38 +1,38 @@
-"""What is printed: colours only on a terminal, tables that fit it, and plain text or JSON for everything else."""
+"""What is printed: colours where they are seen, lines that fit the terminal, plain text or JSON for all else."""
 
 import json
 import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from schedulearn.cli.view.table import Column, Row, plain_table
+from schedulearn.cli.view.table import Column, Row, table_lines
+from schedulearn.cli.view.text import broken, coloured, columns_of
 from schedulearn.cli.view.words import clean
 
-_NARROW = 20  # columns: with less room breaking lines makes nothing better
-_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
+_NARROW = 20  # columns: with less room a value goes below its label
 
 
 def colourful(stream: TextIO) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    """On a terminal; with `FORCE_COLOR` in a pipe too. `NO_COLOR` has the last word."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def paint(text: str, style: str, stream: TextIO | None = None) -> str:
     """The text in a colour, if the stream shows colours."""
-    if not text or not style or not colourful(stream or sys.stdout):
-        return text
-    return "".join(f"\x1b[{_CODES[part]}m" for part in style.split()) + text + "\x1b[0m"
+    return coloured(text, style) if colourful(stream or sys.stdout) else text
 
 
 def say(text: str = "", style: str = "") -> None:
-    print(paint(text, style))
+    print(paint(wrapped(text), style))
 
 
 def note(text: str, style: str = "") -> None:
     """To stderr: what a program that reads stdout should not see."""
-    print(paint(text, style, sys.stderr), file=sys.stderr, flush=True)
+    print(paint(wrapped(text, stream=sys.stderr), style, sys.stderr), file=sys.stderr, flush=True)
 
 
 def note_hint(job: Mapping[str, Any]) -> None:
@@ -50,42 +50,45 @@ def width() -> int:
     return shutil.get_terminal_size((80, 24)).columns
 
 
-def wrapped(text: str, indent: int = 0) -> str:
-    """Broken between words to fit a terminal, its later lines indented; for anything else it stays one line."""
-    room = width() - indent
-    if not sys.stdout.isatty() or len(text) <= room or room < _NARROW:
+def wrapped(text: str, indent: int | None = None, stream: TextIO | None = None) -> str:
+    """Broken between words to fit a terminal, its later lines indented; for anything else it stays one line.
+
+    Without an `indent`, the first line's own counts, and two columns more.
+    """
+    if not (stream or sys.stdout).isatty():
         return text
-    return textwrap.fill(text, room, break_long_words=False, break_on_hyphens=False).replace("\n", "\n" + " " * indent)
+    own = len(text) - len(text.lstrip(" "))
+    later = own + 2 if indent is None else indent
+    first, *others = broken(text, width() - (indent or 0))
+    rest = " ".join(line.strip() for line in others)
+    lines = [first, *(broken(rest, width() - later) if rest else ())]
+    return ("\n" + " " * later).join(lines)
 
 
 def say_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
-    if not sys.stdout.isatty():
-        print(plain_table(columns, rows))
-        return
-    from rich.console import Console
-
-    from schedulearn.cli.view.table import rich_table
-
-    table = rich_table(columns, rows, width())
-    # What may not be shortened is not: then the terminal breaks the line, and nothing is lost.
-    needed = sum((column.width or 0) + 2 for column in table.columns)
-    Console(width=max(width(), needed)).print(table)
+    for line in table_lines(columns, rows, width() if sys.stdout.isatty() else None, paint):
+        print(line)
 
 
 def say_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """`label  value` lines; those without a value are left out."""
+    """`label  value` lines; those without a value are left out. On a narrow terminal a value goes below its label."""
     known = [(label, value) for label, value in facts if value]
-    pad = max((len(label) for label, _ in known), default=0) + 2
+    pad = max((columns_of(label) for label, _ in known), default=0) + 2
+    below = sys.stdout.isatty() and width() - pad < _NARROW
     for label, value in known:
-        print(paint(label.ljust(pad), "dim") + wrapped(value, pad))
+        if below:
+            print(paint(label, "dim") + "\n    " + wrapped(value, 4))
+        else:
+            print(paint(label + " " * (pad - columns_of(label)), "dim") + wrapped(value, pad))
 
 
 def next_steps(steps: Mapping[str, str]) -> None:
-    """The commands that are useful now: what they do → how they are written."""
+    """The commands that are useful now: what they do → how they are written. A command is never broken."""
     pad = max(len(does) for does in steps) + 2
     for does, command in steps.items():
-        print("  " + paint(does.ljust(pad), "dim") + paint(command, "cyan"))
+        fits = not sys.stdout.isatty() or 2 + pad + columns_of(command) <= width()
+        print("  " + paint(does.ljust(pad) if fits else f"{does}\n    ", "dim") + paint(command, "cyan"))
 
 
 def of_job(job: Mapping[str, Any]) -> str:
-    return f"Job {job['id']} ({job['name']})"
+    return f"Job {job['id']} ({clean(job['name'])})"

@@ -11,7 +11,6 @@ from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import note
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.policy import params_of
-from schedulearn.cli.view.words import FINISHED
 
 if TYPE_CHECKING:
     from schedulearn.sim.run import BadRequest, Study
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 Text = str | None
 Duration = str
 _STAGES = ("order", "allocate", "place", "share", "migrate")
+_MOST = 100_000  # jobs of the history, the newest
 _SHOWN = 5  # malformed rows, and jobs that are too large, of which a line is shown
 
 
@@ -95,7 +95,7 @@ def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
     request = Request(
         policies=policies,
         trace=given["trace"] or "",
-        history=_finished_jobs() if given["history"] else None,
+        history=_history() if given["history"] else None,
         stages={stage: given[stage] for stage in _STAGES if given[stage]},
         params=params_of(given["param"] or []),
         timeline=given["out"] is not None,
@@ -111,11 +111,9 @@ def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
     return study
 
 
-def _finished_jobs() -> list[Any]:
-    from schedulearn.cli.ls import fetch
-
+def _history() -> list[str]:
     with connect() as client:
-        return list(fetch(client, None, state=FINISHED, sort="id")[0])
+        return client.history(_MOST).splitlines()
 
 
 def _failure(error: "BadRequest") -> Failure:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from schedulearn.cli.view import nodes as node_view
 from schedulearn.cli.view.jobs import curve
-from schedulearn.cli.view.table import Cell, Column, Row, rich_table
+from schedulearn.cli.view.table import Cell, Column, Row, table_lines
+from schedulearn.cli.view.text import coloured
 from schedulearn.cli.view.words import (
     STATE_STYLE,
     Json,
@@ -45,8 +46,8 @@ RUNNING = (
     Column("PROGRESS"),
     Column("LOSS", right=True),
     Column("CURVE", need=76),
-    Column("RAN", right=True),
-    Column("LEFT", right=True),
+    Column("RAN", right=True, need=60),
+    Column("LEFT", right=True, need=55),
     Column("NODE", flex=True, need=110),
 )
 QUEUED = (
@@ -54,19 +55,19 @@ QUEUED = (
     Column("ID", right=True),
     Column("NAME", flex=True),
     Column("USER", flex=True, need=100),
-    Column("PRIO", right=True),
-    Column("WAITS", right=True),
-    Column("MAY START", right=True, need=90),
-    Column("WHY", flex=True),
+    Column("PRIO", right=True, need=50),
+    Column("WAITS", right=True, need=90),
+    Column("MAY START", right=True, need=80),
+    Column("WHY", flex=True, keep=30),
 )
 FINISHED = (
     Column("ID", right=True),
     Column("NAME", flex=True),
     Column("USER", flex=True, need=100),
     Column("STATE"),
-    Column("LOSS", right=True),
+    Column("LOSS", right=True, need=55),
     Column("CURVE", need=76),
-    Column("RAN", right=True),
+    Column("RAN", right=True, need=60),
     Column("ENDED", right=True, need=90),
     Column("WHY", flex=True),
 )
@@ -90,7 +91,7 @@ def frame(data: FrameData, now: datetime, width: int, height: int | None = None)
     for title, columns, rows, count in sections:
         if rows or count != "finished":
             parts += _section(title, columns, rows[: room[count]], width, data["counts"].get(count, len(rows)))
-    return Group(*parts)
+    return Group(*parts[:-1])
 
 
 def _share_out(data: FrameData, height: int | None) -> dict[str, int]:
@@ -133,7 +134,7 @@ def _section(
     if not rows:
         return [Text.assemble(head, (f"  {total or 'none'}", "dim")), Text("")]
     more = [Text(f"and {total - len(rows)} more", style="dim")] if total > len(rows) else []
-    return [head, rich_table(columns, rows, width), *more, Text("")]
+    return [head, *map(Text.from_ansi, table_lines(columns, rows, width, coloured)), *more, Text("")]
 
 
 def _node_rows(nodes: Sequence[Json], width: int) -> list[Row]:
@@ -154,7 +155,7 @@ def _running(job: Json, width: int) -> Row:
         job["name"],
         job["user"],
         Cell(job["state"], STATE_STYLE.get(job["state"], "")),
-        _progress(job, 12 if width >= _WIDE else 6),
+        _progress(job, 12 if width >= _WIDE else 4),
         metric(job),
         curve(job, 16 if width >= _WIDE else 8),
         duration(job.get("run_seconds")) if job.get("started_at") else "",

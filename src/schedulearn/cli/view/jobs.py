@@ -1,6 +1,6 @@
 """The table of jobs that `ls` shows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from schedulearn.cli.view.table import Cell, Column, Row
 from schedulearn.cli.view.words import (
@@ -23,13 +23,14 @@ COLUMNS = (
     Column("PRIO", right=True, need=100),
     Column("NODE", flex=True, need=120),
     Column("WAITED", right=True, need=130),
-    Column("RAN", right=True),
+    Column("RAN", right=True, need=50),
     Column("STEP", right=True, need=75),
     Column("LOSS", right=True, need=70),
     Column("CURVE", need=72),
     Column("ETA", right=True, need=85),
-    Column("WHY", flex=True),
+    Column("WHY", flex=True, keep=20),
 )
+_WIDE = 100  # columns: room for a longer curve
 
 
 def state(job: Json) -> Cell:
@@ -40,7 +41,7 @@ def curve(job: Json, width: int = 12) -> Cell:
     return Cell(sparkline((job.get("progress") or {}).get("spark") or (), width), "cyan")
 
 
-def row(job: Json) -> Row:
+def row(job: Json, reason: str, curve_width: int) -> Row:
     """One job, in the order of COLUMNS."""
     return (
         Cell(str(job["id"]), "bold"),
@@ -53,11 +54,12 @@ def row(job: Json) -> Row:
         duration(job.get("run_seconds")) if job.get("started_at") else "",
         steps_done(job),
         metric(job),
-        curve(job),
+        curve(job, curve_width),
         eta(job),
-        Cell(why(job), "red" if job["state"] == "failed" else "dim"),
+        Cell(reason or why(job), "red" if job["state"] == "failed" else "dim"),
     )
 
 
-def rows(jobs: Sequence[Json]) -> list[Row]:
-    return [row(job) for job in jobs]
+def rows(jobs: Sequence[Json], reasons: Mapping[int, str], width: int) -> list[Row]:
+    """With reasons, by id, for those who wait; on a terminal of this width."""
+    return [row(job, reasons.get(job["id"], ""), 12 if width >= _WIDE else 8) for job in jobs]

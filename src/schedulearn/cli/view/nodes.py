@@ -9,25 +9,25 @@ from schedulearn.cli.view.words import STATE_STYLE, Json, ago, bar, clean, size
 COLUMNS = (
     Column("NODE", flex=True),
     Column("STATE"),
-    Column("CPUS IN USE"),
-    Column("MEMORY IN USE"),
-    Column("GPUS IN USE"),
+    Column("CPUS USED"),
+    Column("MEMORY USED", need=70),
+    Column("GPUS USED"),
     Column("RUNS", need=90),
-    Column("JOBS", flex=True),
+    Column("JOBS", flex=True, need=60, keep=8),
 )
 SERVER_COLUMNS = (
     Column("NODE", flex=True),
     Column("ADDRESS", flex=True),
     Column("VERSION", need=90),
-    Column("DEFAULT IMAGE", flex=True),
-    Column("LABELS", flex=True),
-    Column("PROBLEM", flex=True),
+    Column("DEFAULT IMAGE", flex=True, need=80),
+    Column("LABELS", flex=True, need=70),
+    Column("PROBLEM", flex=True, wrap=True),
 )
 DEVICE_COLUMNS = (
     Column("DEVICE", flex=True),
     Column("NODE", flex=True),
     Column("MODEL", flex=True),
-    Column("MEMORY", right=True),
+    Column("MEMORY", right=True, need=60),
     Column("USED BY", flex=True),
 )
 

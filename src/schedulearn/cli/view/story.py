@@ -30,16 +30,16 @@ EVENT_COLUMNS: Columns = (
     Column("TIME"),
     Column("AFTER", right=True, need=70),
     Column("WHAT", flex=True),
-    Column("STATE"),
-    Column("CAUSE", flex=True),
+    Column("STATE", need=60),
+    Column("CAUSE", flex=True, wrap=True, keep=20),
 )
 ATTEMPT_COLUMNS: Columns = (
     Column("WORKER"),
     Column("NODE", flex=True),
     Column("DEVICES", flex=True, need=90),
-    Column("STARTED"),
+    Column("STARTED", need=60),
     Column("RAN", right=True),
-    Column("ENDED", flex=True),
+    Column("ENDED", flex=True, wrap=True, keep=20),
 )
 
 

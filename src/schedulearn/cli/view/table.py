@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from itertools import zip_longest
+from typing import NamedTuple
 
+from schedulearn.cli.view.text import Paint, broken, columns_of, filled, shortened
 from schedulearn.cli.view.words import clean
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
 
 _GAP = "  "
 _LEAST = 8  # letters that a shortened column keeps
-_READABLE = 20  # letters of a column that should be left before another one is left out for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +18,8 @@ class Column:
     right: bool = False  # numbers are aligned at the right
     flex: bool = False  # may be shortened on a terminal
     need: int = 0  # may be left out where there is no room: the one that needs most goes first
+    keep: int = 12  # letters of a flexible one that should be left before another one is left out for it
+    wrap: bool = False  # broken into lines instead of shortened
 
 
 class Cell(NamedTuple):
@@ -36,17 +35,44 @@ def _cell(value: Cell | str) -> Cell:
     return Cell(clean(cell.text), cell.style)
 
 
-def plain_table(columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """Aligned text without colours, lines or shortening. An empty cell is `-`, so that a line splits into columns."""
-    lines = [[c.title for c in columns], *([_cell(v).text or "-" for v in row] for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    return "\n".join(
-        _GAP.join(
-            text.rjust(width) if column.right else text.ljust(width)
-            for text, width, column in zip(line, widths, columns, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+def plain(text: str, style: str) -> str:  # noqa: ARG001 # a `Paint` that uses no colours
+    return text
+
+
+def table_lines(columns: Sequence[Column], rows: Sequence[Row], width: int | None, paint: Paint = plain) -> list[str]:
+    """The heads and the rows; without a width nothing is shortened, and an empty cell is `-`: a line can be split."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    if width is None:
+        cells = [[cell if cell.text else Cell("-") for cell in line] for line in cells]
+    naturals = [max((columns_of(line[i].text) for line in cells), default=0) for i in range(len(columns))]
+    kept = list(range(len(columns))) if width is None else shown(columns, naturals, width)
+    chosen = [columns[i] for i in kept]
+    widths = [max(naturals[i], columns_of(columns[i].title)) for i in kept]
+    if width is not None:
+        widths = fit(widths, [column.flex for column in chosen], width - len(_GAP) * (len(kept) - 1))
+    heads = [Cell(column.title, "bold") for column in chosen]
+    lines = [_line(heads, chosen, widths, paint)]
+    for row in cells:
+        lines += [_line(line, chosen, widths, paint) for line in _laid_out([row[i] for i in kept], chosen, widths)]
+    return lines
+
+
+def _laid_out(row: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int]) -> list[list[Cell]]:
+    """One line of cells, or several if something in it is broken."""
+    parts = [
+        [Cell(text, cell.style) for text in (broken(cell.text, width) if column.wrap else (cell.text,))]
+        for cell, column, width in zip(row, columns, widths, strict=True)
+    ]
+    return [list(line) for line in zip_longest(*parts, fillvalue=Cell(""))]
+
+
+def _line(cells: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int], paint: Paint) -> str:
+    parts = []
+    for cell, column, width in zip(cells, columns, widths, strict=True):
+        text = shortened(cell.text, width)
+        before, after = filled(text, column.right, width)
+        parts.append(before + paint(text, cell.style) + after)
+    return _GAP.join(parts).rstrip()
 
 
 def fit(naturals: Sequence[int], flex: Sequence[bool], room: int) -> list[int]:
@@ -72,26 +98,6 @@ def shown(columns: Sequence[Column], naturals: Sequence[int], width: int) -> lis
 
 
 def _least(columns: Sequence[Column], naturals: Sequence[int], kept: Sequence[int]) -> int:
-    widths = [min(naturals[i], _READABLE) if columns[i].flex else naturals[i] for i in kept]
+    widths = [min(naturals[i], columns[i].keep) if columns[i].flex else naturals[i] for i in kept]
     titles = [len(columns[i].title) for i in kept]
     return sum(map(max, widths, titles)) + len(_GAP) * (len(kept) - 1)
-
-
-def rich_table(columns: Sequence[Column], rows: Sequence[Row], width: int) -> "Table":
-    """For a terminal of this width."""
-    from rich.cells import cell_len
-    from rich.table import Table
-    from rich.text import Text
-
-    cells = [[_cell(value) for value in row] for row in rows]
-    naturals = [max((cell_len(line[i].text) for line in cells), default=0) for i in range(len(columns))]
-    kept = shown(columns, naturals, width)
-    wanted = [max(naturals[i], cell_len(columns[i].title)) for i in kept]
-    widths = fit(wanted, [columns[i].flex for i in kept], width - len(_GAP) * (len(kept) - 1))
-    table = Table(box=None, padding=(0, len(_GAP), 0, 0), pad_edge=False, header_style="bold")
-    for i, column_width in zip(kept, widths, strict=True):
-        justify: Literal["left", "right"] = "right" if columns[i].right else "left"
-        table.add_column(columns[i].title, justify=justify, no_wrap=True, overflow="ellipsis", width=column_width)
-    for line in cells:
-        table.add_row(*(Text(line[i].text, style=line[i].style) for i in kept))
-    return table
