@@ -43,13 +43,25 @@ class Frame:
         self.session: Session = request.scope[KEY]
         ui.page_title(f"{title} · Schedulearn")
         ui.add_head_html(_HEAD)
-        ui.colors(primary="#2f5fd0", negative="#c5363c", positive="#1d8a55")
+        ui.colors(primary="#2f5fd0", negative="#c5363c", positive="#17724a")
         Live(_bar(self.session.user, here), tag="header").classes("top")
         self._trouble = Live().props('role="status" aria-live="polite"').classes("trouble")
 
     def keep(self, look: Callable[[], Awaitable[object]], every: float = EVERY) -> None:
-        """Look now and then, for as long as the page is open; say so while that does not work."""
+        """Look now and then, for as long as the page is open; say so while that does not work.
+
+        Once for each page, and each look asks the service: one that does not would hide what another has found.
+        """
         ui.timer(every, lambda: self.attempt(look))
+
+    def load_again(self) -> None:
+        """For a page that could not even be begun: load it anew as soon as the service answers."""
+
+        async def look() -> None:
+            await self.session.overview()
+            ui.navigate.reload()
+
+        self.keep(look)
 
     async def attempt(self, look: Callable[[], Awaitable[object]]) -> bool:
         """Do something that needs the service; whether it answered. Trouble is told; NoSuchJob is raised."""

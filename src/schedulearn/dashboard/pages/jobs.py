@@ -23,7 +23,7 @@ def register() -> None:
 async def jobs(request: Request) -> None:
     frame = Frame(request, "Jobs", "/jobs")
     wanted = Wanted.parse(request.url.query)
-    with ui.element("main").classes("page"):
+    with ui.element("div").classes("page"):
         shown = Live()
 
     async def look() -> None:

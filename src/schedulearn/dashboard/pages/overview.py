@@ -16,7 +16,7 @@ def register() -> None:
 
 async def overview(request: Request) -> None:
     frame = Frame(request, "Overview", "/")
-    with ui.element("main").classes("page"):
+    with ui.element("div").classes("page"):
         trouble, totals = Live(), Live()
         with ui.element("div").classes("columns"):
             with ui.element("div").classes("main"):

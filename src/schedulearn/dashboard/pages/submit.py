@@ -26,15 +26,17 @@ async def submit(request: Request, copy: str = "") -> None:
     async def find() -> None:
         found.append(await _origin(frame, int(copy)))
 
-    with ui.element("main").classes("page"):
+    with ui.element("div").classes("page"):
         if copy.isascii() and copy.isdigit() and len(copy) < 16:
             try:
                 if not await frame.attempt(find):
+                    frame.load_again()
                     return
             except NoSuchJob as problem:
                 Live(el("p", f"{problem}: nothing to copy.", class_="problem"))
         page = SubmitPage(frame, found[0] if found else None, copy if found else "")
     await frame.attempt(page.check)
+    frame.keep(frame.session.overview)  # of which it shows nothing but whether the service is there
 
 
 async def _origin(frame: Frame, number: int) -> form.Origin:

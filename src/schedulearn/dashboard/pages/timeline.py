@@ -24,7 +24,7 @@ def register() -> None:
 async def timeline(request: Request) -> None:
     frame = Frame(request, "Timeline", "/timeline")
     ui.add_head_html('<script src="/static/timeline.js"></script>')
-    with ui.element("main").classes("page"):
+    with ui.element("div").classes("page"):
         page = TimelinePage(frame, view.Window.parse(request.url.query))
     await frame.attempt(page.look)
     frame.keep(page.look)
