@@ -38,7 +38,7 @@ PAGES = {
     "overview": "/",
     "jobs": "/jobs",
     "job": "/jobs/2",
-    "timeline": "/timeline",
+    "timeline": "/timeline?span=60",
     "submit": "/submit",
     "policies": "/policies",
     "results": "/results",

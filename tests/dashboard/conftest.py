@@ -1,14 +1,18 @@
 """A real service, a real Chromium, and pages in it of people who are logged in."""
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schedulearn.client import Client
 from support.browser import Browser, Page
-from support.service import Service
+from support.service import Service, command_line, environment
+from support.waiting import wait_until
 
 # Trains for a while: prints its loss, then waits to be told to stop.
 TRAIN = """
@@ -76,3 +80,17 @@ def page(page_of: Callable[..., Page]) -> Page:
 def submit(client: Client, name: str = "learns", code: str = TRAIN, **more: Any) -> int:
     spec = {"name": name, "command": [sys.executable, "-c", code], "resources": {"cpus": 0.1}, "workdir": None, **more}
     return client.submit(spec)["id"]
+
+
+@contextmanager
+def page_alone(service: str, log: Path) -> Iterator[str]:
+    """`up --only dashboard`; its address."""
+    words = command_line("up", "--only", "dashboard", "--url", service, "--port", "0")
+    with open(log, "wb") as out:
+        process = subprocess.Popen(words, stdout=out, stderr=out, env=environment())
+    try:
+        wait_until(lambda: b"page: " in log.read_bytes(), 60, "the page is up")
+        yield log.read_text().partition("page: ")[2].split()[0]
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0

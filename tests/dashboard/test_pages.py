@@ -1,9 +1,7 @@
 """The pages, as a person uses them."""
 
 import sqlite3
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +9,10 @@ import pytest
 
 from schedulearn.client import Client
 from support.browser import Page
-from support.service import Service, command_line, environment
+from support.service import Service
 from support.waiting import wait_until
 
-from .conftest import submit
+from .conftest import page_alone, submit
 
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
@@ -282,17 +280,3 @@ def test_a_restart_of_the_service_is_survived(
         page.wait_for("afterwards")
         afar.wait_for("afterwards")
     page.problems.clear()
-
-
-@contextmanager
-def page_alone(service: str, log: Path) -> Iterator[str]:
-    """`up --only dashboard`; its address."""
-    words = command_line("up", "--only", "dashboard", "--url", service, "--port", "0")
-    with open(log, "wb") as out:
-        process = subprocess.Popen(words, stdout=out, stderr=out, env=environment())
-    try:
-        wait_until(lambda: b"page: " in log.read_bytes(), 60, "the page is up")
-        yield log.read_text().partition("page: ")[2].split()[0]
-    finally:
-        process.terminate()
-        assert process.wait(60) == 0

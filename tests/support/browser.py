@@ -29,7 +29,7 @@ _FOCUS = "(e => { if (!e) return false; e.focus(); e.select?.(); return true; })
 _FIND = """(words => {
   const seen = e => e.getClientRects().length > 0 && getComputedStyle(e).visibility !== 'hidden';
   const named = e => (e.getAttribute('aria-label') || e.innerText || e.value || '').trim();
-  const all = [...document.querySelectorAll('a, button, [role=button], summary, option')].filter(seen);
+  const all = [...document.querySelectorAll('a, button, [role=button], [role=option], summary, option')].filter(seen);
   const found = all.find(e => named(e) === words) || all.find(e => named(e).includes(words));
   if (!found) return null;
   found.scrollIntoView({block: 'center'});
@@ -182,7 +182,15 @@ class Page:
 
     def click(self, words: str) -> None:
         """On the link or button that is called so, as soon as it is there."""
-        spot = wait_until(lambda: self._resting(words), PATIENCE, f"{words!r} to click")
+        self._press(wait_until(lambda: self._resting(words), PATIENCE, f"{words!r} to click"))
+
+    def click_on(self, selector: str) -> None:
+        """In the middle of what has no words to be called by."""
+        middle = "(b => b && b.width ? [b.x + b.width / 2, b.y + b.height / 2] : null)"
+        box = f"{middle}(document.querySelector({json.dumps(selector)})?.getBoundingClientRect())"
+        self._press(wait_until(lambda: self.script(box), PATIENCE, f"{selector} to click"))
+
+    def _press(self, spot: Any) -> None:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             button = "none" if kind == "mouseMoved" else "left"
             self.call("Input.dispatchMouseEvent", type=kind, x=spot[0], y=spot[1], button=button, clickCount=1)

@@ -12,6 +12,7 @@ from schedulearn.dashboard.markup import Safe, el, join
 from schedulearn.dashboard.session import KEY, Session
 
 EVERY = 1.0  # seconds between two looks
+_PATIENCE = 120.0  # seconds
 _HEAD = (
     '<link rel="stylesheet" href="/static/page.css">'
     '<link rel="icon" href="/static/icon.svg">'
@@ -36,6 +37,11 @@ PLACES = [
 ]
 
 
+def serve(address: str, page: Callable[..., Awaitable[None]]) -> None:
+    """This page, there. A service that answers slowly delays it; the library would rather show an error."""
+    ui.page(address, response_timeout=_PATIENCE)(page)
+
+
 class Frame:
     """The frame of one page that somebody has open. Make it first; what is made then is the page's content."""
 
@@ -43,13 +49,25 @@ class Frame:
         self.session: Session = request.scope[KEY]
         ui.page_title(f"{title} · Schedulearn")
         ui.add_head_html(_HEAD)
-        ui.colors(primary="#2f5fd0", negative="#c5363c", positive="#1d8a55")
+        ui.colors(primary="#2f5fd0", negative="#c5363c", positive="#17724a")
         Live(_bar(self.session.user, here), tag="header").classes("top")
         self._trouble = Live().props('role="status" aria-live="polite"').classes("trouble")
 
     def keep(self, look: Callable[[], Awaitable[object]], every: float = EVERY) -> None:
-        """Look now and then, for as long as the page is open; say so while that does not work."""
+        """Look now and then, for as long as the page is open; say so while that does not work.
+
+        Once for each page, and each look asks the service: one that does not would hide what another has found.
+        """
         ui.timer(every, lambda: self.attempt(look))
+
+    def load_again(self) -> None:
+        """For a page that could not even be begun: load it anew as soon as the service answers."""
+
+        async def look() -> None:
+            await self.session.overview()
+            ui.navigate.reload()
+
+        self.keep(look)
 
     async def attempt(self, look: Callable[[], Awaitable[object]]) -> bool:
         """Do something that needs the service; whether it answered. Trouble is told; NoSuchJob is raised."""

@@ -233,14 +233,17 @@ class Studies:
         return self._folder / name
 
     def _read(self, name: str) -> Study | None:
-        folder, running = self._inside(name), self._running.get(name)  # before its story: that is written first
-        story = Story.of(_json(folder / STORY))
+        folder = self._inside(name)
+        with self._lock:  # one that is just being begun is not seen half-way
+            running, story = self._running.get(name), Story.of(_json(folder / STORY))
         page, told = folder / REPORT, _json(folder / SUMMARY)
         if folder.is_symlink() or (story is None and not page.is_file()):
             return None
         if story is None:
             return _found(name, page, told)
-        if story.state == "running" and running is None:  # it was killed together with the service
+        if running:  # also if its story says otherwise already: another one may not be begun yet
+            story.state, story.problem = "running", ""
+        elif story.state == "running":  # it was killed together with the service
             story.state, story.problem = "failed", "the service ended before it was done"
         runs = story.state == "running"
         return Study(

@@ -48,7 +48,6 @@ class Compare:
     def make_result(self) -> None:
         self._result = Live().classes("result")
         self._show(None)
-        self._frame.keep(self._look)
 
     async def begin(self) -> None:
         """Go on with the newest of one's own, if there is one."""
@@ -101,9 +100,10 @@ class Compare:
         if self._study:
             name = self._study["name"]
             await tell(lambda: self._frame.session.ask(lambda client: client.cancel_study(name)), "It is cancelled.")
-            await self._frame.attempt(self._look)
+            await self._frame.attempt(self.look)
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """How far it is, if one runs."""
         study = self._study
         if study is None or study["state"] != "running":
             return

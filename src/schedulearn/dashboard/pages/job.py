@@ -4,7 +4,7 @@ from fastapi import Request
 from nicegui import ui
 
 from schedulearn.client import FINISHED, NoSuchJob, types
-from schedulearn.dashboard.frame import Frame
+from schedulearn.dashboard.frame import Frame, serve
 from schedulearn.dashboard.live import Live, Output, heading, redraw
 from schedulearn.dashboard.markup import Safe, el
 from schedulearn.dashboard.pages.actions import Actions
@@ -15,19 +15,20 @@ from schedulearn.dashboard.watch import JobWatch, OutputReader
 
 
 def register() -> None:
-    ui.page("/jobs/{number}")(job)
+    serve("/jobs/{number}", job)
 
 
 async def job(request: Request, number: str) -> None:
     frame = Frame(request, f"Job {number}", "/jobs")
-    page = ui.element("main").classes("page")
+    page = ui.element("div").classes("page")
     found = JobWatch(int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
     try:
         if found is None:
             raise NoSuchJob(404, "", f"there is no job {number}")
         watched = found
         if not await frame.attempt(lambda: frame.session.ask(watched.look)):
-            return  # told already
+            frame.load_again()
+            return
     except NoSuchJob as problem:
         with page:
             Live(_gone(str(problem)))
@@ -59,8 +60,7 @@ class JobPage:
             with ui.element("div").classes("side"):
                 self._story, self._about, self._attempts, self._spec = Live(), Live(), Live(), Live()
         self._draw(watch.job)
-        frame.keep(self._look)
-        frame.keep(self._read)
+        frame.keep(self._follow)
 
     def _curves(self) -> None:
         with ui.element("section").classes("panel") as self._learning:
@@ -78,6 +78,10 @@ class JobPage:
                 self._choice = ui.select({0: "worker 0"}, value=0, on_change=self._other).props("dense outlined")
                 self._choice.props('aria-label="Worker"')
             self._text = Output()
+
+    async def _follow(self) -> None:
+        await self._look()
+        await self._read()
 
     async def _look(self) -> None:
         try:

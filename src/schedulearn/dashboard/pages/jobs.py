@@ -7,7 +7,7 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from schedulearn.client import Client, types
-from schedulearn.dashboard.frame import Frame
+from schedulearn.dashboard.frame import Frame, serve
 from schedulearn.dashboard.live import Live
 from schedulearn.dashboard.markup import join
 from schedulearn.dashboard.views.jobs import SIZE, Wanted, filters, jobs_table
@@ -17,13 +17,13 @@ _EVERY = 2.0  # seconds
 
 
 def register() -> None:
-    ui.page("/jobs")(jobs)
+    serve("/jobs", jobs)
 
 
 async def jobs(request: Request) -> None:
     frame = Frame(request, "Jobs", "/jobs")
     wanted = Wanted.parse(request.url.query)
-    with ui.element("main").classes("page"):
+    with ui.element("div").classes("page"):
         shown = Live()
 
     async def look() -> None:

@@ -12,6 +12,6 @@ from schedulearn.dashboard.views.parts import panel
 async def nowhere(request: Request) -> None:
     Frame(request, "Nothing here", "")
     ui.context.client.status_code = 404
-    with ui.element("main").classes("page"):
+    with ui.element("div").classes("page"):
         words = el("p", "There is no such page. ", el("a", "To the overview", href="/"), class_="empty")
         Live(panel("Nothing here", words))

@@ -4,19 +4,19 @@ from fastapi import Request
 from nicegui import ui
 
 from schedulearn.client import types
-from schedulearn.dashboard.frame import Frame
+from schedulearn.dashboard.frame import Frame, serve
 from schedulearn.dashboard.live import Live
 from schedulearn.dashboard.views import overview as view
 from schedulearn.dashboard.views.servers import servers as map_of_servers
 
 
 def register() -> None:
-    ui.page("/")(overview)
+    serve("/", overview)
 
 
 async def overview(request: Request) -> None:
     frame = Frame(request, "Overview", "/")
-    with ui.element("main").classes("page"):
+    with ui.element("div").classes("page"):
         trouble, totals = Live(), Live()
         with ui.element("div").classes("columns"):
             with ui.element("div").classes("main"):

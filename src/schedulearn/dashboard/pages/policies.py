@@ -4,31 +4,31 @@ from fastapi import Request
 from nicegui import ui
 
 from schedulearn.client import Client, types
-from schedulearn.dashboard.frame import Frame
+from schedulearn.dashboard.frame import Frame, serve
 from schedulearn.dashboard.live import Live, heading
 from schedulearn.dashboard.pages.compare import Compare
 from schedulearn.dashboard.pages.switch import switch
 from schedulearn.dashboard.views import policies as view
 
-_EVERY = 2.0  # seconds
-
 
 def register() -> None:
-    ui.page("/policies")(policies)
+    serve("/policies", policies)
 
 
 async def policies(request: Request) -> None:
     frame = Frame(request, "Policies", "/policies")
-    page = ui.element("main").classes("page")
+    page = ui.element("div").classes("page")
     found: list[types.Policy] = []
 
     async def first() -> None:
         found.append(await frame.session.ask(Client.policy))
 
-    if await frame.attempt(first):
-        with page:
-            shown = PoliciesPage(frame, found[0])
-        await frame.attempt(shown.compare.begin)
+    if not await frame.attempt(first):
+        frame.load_again()
+        return
+    with page:
+        shown = PoliciesPage(frame, found[0])
+    await frame.attempt(shown.compare.begin)
 
 
 class PoliciesPage:
@@ -49,7 +49,7 @@ class PoliciesPage:
                 for name in policy["available"]["presets"]:
                     self._card(name)
         self._draw(policy)
-        frame.keep(self._look, _EVERY)
+        frame.keep(self._follow)
 
     def _card(self, name: str) -> None:
         with ui.element("article").classes("preset").props(f'aria-label="{name}"'):
@@ -59,6 +59,10 @@ class PoliciesPage:
                     "Use", on_click=lambda: switch(self._frame, self._policy, name, self._look), color=None
                 )
                 button.props(f'outline no-caps dense aria-label="Use {name}"').classes("action")
+
+    async def _follow(self) -> None:
+        await self._look()
+        await self.compare.look()
 
     async def _look(self) -> None:
         self._draw(await self._frame.session.ask(Client.policy))

@@ -9,7 +9,7 @@ from nicegui import ui
 
 from schedulearn.client import ApiError, Client, types
 from schedulearn.dashboard import dialogs
-from schedulearn.dashboard.frame import Frame
+from schedulearn.dashboard.frame import Frame, serve
 from schedulearn.dashboard.live import Live
 from schedulearn.dashboard.markup import el
 from schedulearn.dashboard.views import studies as view
@@ -19,13 +19,13 @@ _EVERY = 2.0  # seconds
 
 
 def register() -> None:
-    ui.page("/results")(results)
-    ui.page("/results/{name}")(result)
+    serve("/results", results)
+    serve("/results/{name}", result)
 
 
 async def results(request: Request) -> None:
     frame = Frame(request, "Results", "/results")
-    with ui.element("main").classes("page"):
+    with ui.element("div").classes("page"):
         shown = Live()
 
     async def look() -> None:
@@ -47,10 +47,10 @@ async def result(request: Request, name: str) -> None:
             if problem.status not in (404, 422):
                 raise
 
-    with ui.element("main").classes("page"):
+    with ui.element("div").classes("page"):
         if not await frame.attempt(first):
-            return  # told already
-        if found:
+            frame.load_again()
+        elif found:
             ResultPage(frame, found[0])
         else:
             back = el("a", "See which there are", href="/results")
@@ -74,9 +74,13 @@ class ResultPage:
         frame.keep(self._look)
 
     async def _look(self) -> None:
-        if self._study["state"] == "running":
-            name = self._study["name"]
+        name = self._study["name"]
+        try:
             self._draw(await self._frame.session.ask(lambda client: client.study(name)))
+        except ApiError as problem:
+            if problem.status != 404:
+                raise
+            ui.navigate.to("/results")  # somebody has deleted it
 
     def _draw(self, study: types.Study) -> None:
         self._study = study

@@ -6,7 +6,7 @@ from fastapi import Request
 from nicegui import ui
 
 from schedulearn.client import ApiError, NoSuchJob
-from schedulearn.dashboard.frame import Frame
+from schedulearn.dashboard.frame import Frame, serve
 from schedulearn.dashboard.live import Live, heading
 from schedulearn.dashboard.markup import Safe, el, join
 from schedulearn.dashboard.views import form
@@ -16,7 +16,7 @@ _PAUSE = 200  # milliseconds without a key until what was typed is looked at
 
 
 def register() -> None:
-    ui.page("/submit")(submit)
+    serve("/submit", submit)
 
 
 async def submit(request: Request, copy: str = "") -> None:
@@ -26,15 +26,17 @@ async def submit(request: Request, copy: str = "") -> None:
     async def find() -> None:
         found.append(await _origin(frame, int(copy)))
 
-    with ui.element("main").classes("page"):
+    with ui.element("div").classes("page"):
         if copy.isascii() and copy.isdigit() and len(copy) < 16:
             try:
                 if not await frame.attempt(find):
+                    frame.load_again()
                     return
             except NoSuchJob as problem:
                 Live(el("p", f"{problem}: nothing to copy.", class_="problem"))
         page = SubmitPage(frame, found[0] if found else None, copy if found else "")
     await frame.attempt(page.check)
+    frame.keep(frame.session.overview)  # of which it shows nothing but whether the service is there
 
 
 async def _origin(frame: Frame, number: int) -> form.Origin:

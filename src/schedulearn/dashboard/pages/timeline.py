@@ -8,7 +8,7 @@ from nicegui import ui
 from nicegui.events import EChartPointClickEventArguments, GenericEventArguments
 
 from schedulearn.client import Client, types
-from schedulearn.dashboard.frame import Frame
+from schedulearn.dashboard.frame import Frame, serve
 from schedulearn.dashboard.live import Live, heading, redraw
 from schedulearn.dashboard.markup import join
 from schedulearn.dashboard.views import timeline as view
@@ -18,13 +18,13 @@ _STEPS = 600  # a live window moves on whenever it would move by one part of so 
 
 
 def register() -> None:
-    ui.page("/timeline")(timeline)
+    serve("/timeline", timeline)
 
 
 async def timeline(request: Request) -> None:
     frame = Frame(request, "Timeline", "/timeline")
     ui.add_head_html('<script src="/static/timeline.js"></script>')
-    with ui.element("main").classes("page"):
+    with ui.element("div").classes("page"):
         page = TimelinePage(frame, view.Window.parse(request.url.query))
     await frame.attempt(page.look)
     frame.keep(page.look)

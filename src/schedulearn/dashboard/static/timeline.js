@@ -26,8 +26,7 @@
     if (!width) return null;
     const [y, height, how] = [area.y + api.value(2), api.value(3), api.value(4)];
     const bar = rect(left, y, width, height, api.visual("color"), Math.min(4, width / 2));
-    bar.style.opacity = how === RUNS ? 1 : 0.72;
-    bar.emphasis = { style: { opacity: 1, stroke: GREY, lineWidth: 1.5 } };
+    bar.emphasis = { style: { stroke: GREY, lineWidth: 1.5 } };
     if (width > 26 && height > 11) {
       const text = api.ordinalRawValue(5);
       bar.textContent = { style: { text, fill: "#fff", fontSize: 11, width: width - 10, overflow: "truncate" } };

@@ -8,7 +8,7 @@ from schedulearn.cli.view.words import STATES, duration, why
 from schedulearn.client import types
 from schedulearn.dashboard.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.overview import metric_of, progress_of
-from schedulearn.dashboard.views.parts import cell_of, empty, job_link, pill, since, spark, whole_table
+from schedulearn.dashboard.views.parts import START, cell_of, empty, job_link, pill, since, spark, whole_table
 
 SIZE = 50  # rows of a page
 _GROUPS = ("active", "finished", *STATES)
@@ -71,14 +71,12 @@ def filters(wanted: Wanted) -> Safe:
         name="state",
         id="state",
     )
+    search = el("input", type="search", id="search", name="search", value=wanted.search, placeholder="a part of it")
     return el(
         "form",
-        el("label", "State", for_="state"),
-        choice,
-        el("label", "User", for_="user"),
-        el("input", id="user", name="user", value=wanted.user, size=10),
-        el("label", "Name", for_="search"),
-        el("input", type="search", id="search", name="search", value=wanted.search, placeholder="a part of it"),
+        el("span", el("label", "State", for_="state"), choice),
+        el("span", el("label", "User", for_="user"), el("input", id="user", name="user", value=wanted.user, size=10)),
+        el("span", el("label", "Name", for_="search"), search),
         el("button", "Show", type="submit", class_="primary"),
         class_="filters",
         action="/jobs",
@@ -88,9 +86,9 @@ def filters(wanted: Wanted) -> Safe:
 
 def jobs_table(page: types.JobPage, wanted: Wanted, now: datetime) -> Safe:
     if not page["jobs"]:
-        nothing = wanted == Wanted()
-        hint = join(el("code", "schedulearn run -- python train.py")) if nothing else el("a", "show all", href="/jobs")
-        return empty("No job yet. Start one: " if nothing else "No job matches. ", hint)
+        if wanted != Wanted():
+            return empty("No job matches. ", el("a", "show all", href="/jobs"))
+        return empty("No job yet. Start one: ", START)
     head = el("tr", [_head(column, wanted) for column in _COLUMNS])
     body = [el("tr", _row(job, now)) for job in page["jobs"]]
     return join(whole_table(head, body, "Jobs"), pager(page["total"], wanted))

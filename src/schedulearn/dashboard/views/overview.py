@@ -7,6 +7,7 @@ from schedulearn.cli.view.words import duration, instant, nodes_of, number, why
 from schedulearn.client import types
 from schedulearn.dashboard.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.parts import (
+    START,
     bar,
     bytes_of,
     cores,
@@ -53,7 +54,7 @@ def totals(seen: types.Overview) -> Safe:
         _tile("Failed", counts.get("failed", 0), "/jobs?state=failed", "bad" if counts.get("failed") else ""),
         _amount("Cores leased", _leased(nodes, "cpus"), nodes, "cpus", cores),
         _amount("GPUs leased", _leased(nodes, "gpus"), nodes, "gpus", cores),
-        _amount("Memory used", sum(held["memory"] or 0 for held in seen["holders"]), nodes, "memory", bytes_of),
+        _amount("Memory used", sum(held["memory"] or 0 for held in seen["holders"]), nodes, "memory", _short),
         _policy(seen["policy"]),
     ]
     return el("div", [tile for tile in tiles if tile], class_="tiles")
@@ -68,7 +69,13 @@ def _amount(title: str, amount: float, nodes: Sequence[types.Node], name: str, w
     if not total:
         return None
     value = el("b", words(amount), el("small", f" of {words(total)}"))
-    return el("div", el("span", title), value, bar(amount / total), class_="tile")
+    return el("div", el("span", title), value, bar(amount / total), class_="tile amount")
+
+
+def _short(amount: float) -> str:
+    """Bytes in few letters: what is over ten has no decimals."""
+    figure, _, unit = bytes_of(amount).partition(" ")
+    return f"{float(figure):.2g} {unit}" if float(figure) < 10 else f"{float(figure):.0f} {unit}"
 
 
 def _leased(nodes: Sequence[types.Node], name: str) -> float:
@@ -102,13 +109,7 @@ def running(seen: types.Overview) -> Safe:
     held = by_job(seen["holders"])
     jobs, total = seen["running"], sum(seen["counts"].get(s, 0) for s in ("starting", "running", "paused", "stopping"))
     if not jobs:
-        hint = empty(
-            "Nothing runs now. Start something: ",
-            el("code", "schedulearn run -- python train.py"),
-            ", or ",
-            el("a", "fill in a form", href="/submit"),
-        )
-        return panel("Running", hint)
+        return panel("Running", empty("Nothing runs now. Start something: ", START))
     rows = [_running(job, held.get(job["id"], [])) for job in jobs]
     return panel("Running", table(RUNNING, rows, "Running jobs"), note=_more(len(jobs), total))
 

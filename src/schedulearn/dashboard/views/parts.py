@@ -1,24 +1,45 @@
 """Small things that many views are made of."""
 
 from collections.abc import Sequence
+from colorsys import hls_to_rgb
 from datetime import datetime
+from functools import cache
 
 from schedulearn.cli.view.words import duration, instant, number, size
 from schedulearn.client import types
 from schedulearn.dashboard.markup import Child, Safe, el, join
 
 _GOLDEN = 137.508  # degrees: neighbours in number are far apart in colour
+_READABLE = 4.6  # a contrast, with a little to spare for rounding
 _WIDTH, _HEIGHT = 96, 22  # of a sparkline
 
 
 def hue(job: int) -> str:
     """The colour of a job, the same everywhere, as a style."""
-    return f"--h:{job * _GOLDEN % 360:.0f}"
+    return f"--h:{_hue(job)}"
 
 
-def colour(job: int) -> str:
-    """The same for a chart; dark enough for white words on it."""
-    return f"hsl({job * _GOLDEN % 360:.0f},52%,44%)"
+def colour(job: int, saturation: int = 52) -> str:
+    """The same in full; dark enough for white words on it."""
+    degrees = _hue(job)
+    return f"hsl({degrees},{saturation}%,{_dark(degrees, saturation)}%)"
+
+
+def _hue(job: int) -> int:
+    return round(job * _GOLDEN) % 360
+
+
+@cache
+def _dark(hue: int, saturation: int) -> int:
+    """The greatest lightness, in percent, on which white words can be read: yellow must be darker than blue."""
+    return next(light for light in range(44, 0, -1) if contrast_with_white(hue, saturation, light) >= _READABLE)
+
+
+def contrast_with_white(hue: int, saturation: int, light: int) -> float:
+    """As WCAG has it: 4.5 and more is enough for small words."""
+    linear = [(x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4)
+              for x in hls_to_rgb(hue / 360, light / 100, saturation / 100)]  # fmt: skip
+    return 1.05 / (sum(weight * x for weight, x in zip((0.2126, 0.7152, 0.0722), linear, strict=True)) + 0.05)
 
 
 def dot(job: int) -> Safe:
@@ -113,8 +134,17 @@ def cell_of(cell: Child, column: tuple[str, str]) -> Safe:
     return el("td", cell, class_=kind or None, data_label=title if "num" in kind and cell else None)
 
 
+# How a first job is started.
+START = join(el("code", "schedulearn run -- python train.py"), ", or ", el("a", "fill in a form", href="/submit"))
+
+
 def empty(words: str, *more: Child) -> Safe:
     return el("p", words, join(*more), class_="empty")
+
+
+def coded(words: str) -> Safe:
+    """A text of ours, in which names stand in backticks."""
+    return join(el("code", part) if n % 2 else part for n, part in enumerate(words.split("`")))
 
 
 def facts(pairs: Sequence[tuple[str, Child]]) -> Safe:

@@ -6,7 +6,7 @@ from typing import Any
 
 from schedulearn.client import types
 from schedulearn.dashboard.markup import Child, Safe, el, join
-from schedulearn.dashboard.views.parts import facts, panel
+from schedulearn.dashboard.views.parts import coded, facts, panel
 
 STAGES = {
     "order": "who goes first",
@@ -22,7 +22,7 @@ def in_force(policy: types.Policy) -> Safe:
     told: list[tuple[str, Child]] = [("policy", el("b", policy["preset"]))]
     for kind, name in policy["stages"].items():
         about = stages.get(kind, {}).get(name, {}).get("about", "")
-        told.append((kind, join(el("b", name), el("small", f" {about}"))))
+        told.append((kind, join(el("b", name), el("small", " ", coded(about)))))
     told.append(("parameters", params_text(policy["params"])))
     trouble: list[Child] = []
     if policy["fault"]:
@@ -37,7 +37,7 @@ def card(policy: types.Policy, name: str) -> Safe:
     available = policy["available"]
     detail = available["details"][name]
     head = el("h3", name, el("span", "in force", class_="pill running") if name == policy["preset"] else None)
-    words = el("p", f"{available['presets'][name]} {detail['more']}")
+    words = el("p", coded(f"{available['presets'][name]} {detail['more']}"))
     parts = [_stage(available, kind, chosen) for kind, chosen in detail["stages"].items()]
     return join(head, words, el("ul", parts, class_="stages"))
 
@@ -48,7 +48,7 @@ def _stage(available: Mapping[str, Any], kind: str, name: str) -> Safe:
     set_by = (
         el("small", " ", ", ".join(f"{key}={value or '…'}" for key, value in defaults.items())) if defaults else None
     )
-    about = f"{STAGES.get(kind, kind)}: {info.get('about', '')}"
+    about = f"{STAGES.get(kind, kind)}: {info.get('about', '').replace('`', '')}"
     return el("li", el("span", kind, class_="kind"), el("b", name), set_by, title=about)
 
 

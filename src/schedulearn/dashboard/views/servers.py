@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from schedulearn.client import types
 from schedulearn.dashboard.markup import Safe, el, join
-from schedulearn.dashboard.views.parts import bytes_of, cores, empty, hue, job_link, panel, pill
+from schedulearn.dashboard.views.parts import bytes_of, colour, cores, empty, hue, job_link, panel, pill
 
 Words = Callable[[float], str]  # how an amount is written
 Holders = dict[int, list[types.Holder]]  # by job
@@ -60,7 +60,7 @@ def _device(device: types.Device, names: dict[int, str]) -> Safe:
     about = f"{device['id']} {device['model']}".strip()
     if job := device["job"]:
         label = f"{about}: job {job} {names.get(job, '')}"
-        return el("a", job, class_="device held", style=hue(job), href=f"/jobs/{job}", title=label)
+        return el("a", job, class_="device held", style=f"background:{colour(job)}", href=f"/jobs/{job}", title=label)
     if device["outside_use"]:
         return el("span", "×", class_="device outside", title=f"{about}: used from outside, {device['outside_use']}")
     return el("span", "free", class_="device", title=f"{about}: free")

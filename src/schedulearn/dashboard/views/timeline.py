@@ -19,6 +19,7 @@ SPANS = (
 )  # fmt: skip
 USUAL = 6 * 3600  # the longest that is chosen for somebody
 MOST_ROWS = 50
+_FADED = 30  # the saturation of what is over, in percent
 _LONGEST = 366 * 86400
 _ENDED, _RUNS, _FAILED = range(3)  # as static/timeline.js has them
 _HEAD, _BAR, _GAP, _FOOT = 26, 20, 3, 8  # pixels of a server's name, a bar, between two bars, and below the last
@@ -91,7 +92,11 @@ def tools(window: Window, at: float) -> Safe:
 
     live = window.until is None
     until = at if window.until is None else window.until
-    later = link("›", window.moved(at, window.span / 2), "later") if not live else el("span", "›", class_="choice")
+    later = (
+        link("›", window.moved(at, window.span / 2), "later")
+        if not live
+        else el("span", "›", class_="choice", aria_hidden="true")
+    )
     return el(
         "div",
         el(
@@ -249,7 +254,7 @@ def _item(bar: Bar, y: int, thick: int, at: float) -> Option:
         "name": label,
         "job": job,
         "facts": [fact for fact in facts if fact[1]],
-        "itemStyle": {"color": colour(job)},
+        "itemStyle": {"color": colour(job) if how == _RUNS else colour(job, _FADED)},
     }
 
 

@@ -1,0 +1,64 @@
+"""A job is moved by its button, between two real engines."""
+
+from typing import Any
+
+import pytest
+
+from schedulearn.client import Client
+from support.base_image import IMAGE
+from support.browser import Page
+from support.service import PATIENCE, Service
+from support.waiting import wait_until
+
+from .conftest import submit
+from .test_actions import closed, unchanged
+
+pytestmark = pytest.mark.slow
+
+# Saves at once, and whenever it is told to stop.
+SAVES = """
+import os, signal, sys, time
+path = os.path.join(os.environ["SCHEDULEARN_CHECKPOINT_DIR"], "step")
+save = lambda *_: open(path, "w").write("1")
+signal.signal(signal.SIGTERM, lambda *_: (save(), sys.exit(0)))
+save()
+print("saved", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_job_moves_to_the_server_that_is_chosen(page: Page, client: Client, service: Service, daemons: Any) -> None:
+    for number, name in enumerate(("one", "two")):
+        added = service.cli("nodes", "add", daemons(number).address, "--name", name, "--image", IMAGE)
+        assert added.returncode == 0, added.stderr
+    made = submit(client, "moves", "", command=["python3", "-c", SAVES], image=IMAGE)
+    wait_until(lambda: "saved" in output(client, made), PATIENCE, "it can be moved")
+    (here,) = {spot["node"] for spot in client.job(made)["placement"]}
+    there = {"one": "two", "two": "one"}[here]
+    page.open(f"{client.url}/jobs/{made}")
+    with unchanged(client, made):
+        page.click("Move")
+        page.wait_for(f"Move job {made}")
+        page.press("Escape")
+        closed(page)
+    page.click("Move")
+    page.wait_for("To")
+    choose(page, "local")
+    page.click("Move it")
+    page.wait_for("no room")  # containers do not run there: the service says so, and the question stays
+    choose(page, there)
+    page.click("Move it")
+    closed(page)
+    page.wait_for(f"runs on {there}")
+    assert [spot["node"] for spot in client.job(made)["placement"]] == [there]
+
+
+def output(client: Client, job: int) -> str:
+    return b"".join(client.logs(job)).decode() if client.job(job)["attempt"] else ""
+
+
+def choose(page: Page, words: str) -> None:
+    """Of a list that opens when it is pressed."""
+    page.click_on(".dialog .q-select")
+    page.click(words)
+    wait_until(lambda: page.count(".q-menu") == 0, PATIENCE, "the list is gone")
