@@ -154,10 +154,11 @@ def test_logging_in_is_for_everybody(browser: Browser, service: Service) -> None
     with browser.page() as page:
         for dark in (False, True):
             page.resize(1280, dark=dark)
-            page.open(f"{service.url}/login?once=wrong")
-            page.wait_for("Token")
-            speaks(page, "/login")
-            assert page.script(_FAINT) == []
+            for address, word in (("/login?once=wrong", "This link logs you in"), ("/login", "Token")):
+                page.open(service.url + address)
+                page.wait_for(word)
+                speaks(page, address)
+                assert page.script(_FAINT) == [], address
         assert page.script("document.activeElement.id") == "token"
 
 
