@@ -25,7 +25,10 @@ SETTLE = 1.0  # seconds for a page to take its new shape
 WARM_UP = 45.0  # seconds until there is something to see
 # name, script, epochs, seconds an epoch, and what else its user asks for
 JOBS = [
-    ("sgd-small", "digits_sgd.py", 10, 0.3, {}),
+    ("rate-0.01", "digits_sgd.py", 30, 0.3, {}),
+    ("rate-0.03", "digits_sgd.py", 50, 0.3, {}),
+    ("rate-0.1", "digits_sgd.py", 80, 0.3, {}),
+    ("rate-0.3", "digits_sgd.py", 120, 0.3, {}),
     ("autoencoder", "autoencoder.py", 400, 0.4, {}),
     ("mlp-wide", "digits_mlp.py", 400, 0.4, {}),
     ("forest", "digits_forest.py", 400, 0.4, {}),
@@ -37,7 +40,7 @@ JOBS = [
 PAGES = {
     "overview": "/",
     "jobs": "/jobs",
-    "job": "/jobs/2",
+    "job": "/jobs/5",
     "timeline": "/timeline?span=60",
     "submit": "/submit",
     "policies": "/policies",
