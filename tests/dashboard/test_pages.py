@@ -287,7 +287,7 @@ def test_a_restart_of_the_service_is_survived(
 @contextmanager
 def page_alone(service: str, log: Path) -> Iterator[str]:
     """`up --only dashboard`; its address."""
-    words = command_line("up", "--only", "dashboard", "--url", service, "--port", "0")
+    words = command_line("up", "--only", "dashboard", "--url", service, "--port", "0", "--data", f"{log}.data")
     with open(log, "wb") as out:
         process = subprocess.Popen(words, stdout=out, stderr=out, env=environment())
     try:
