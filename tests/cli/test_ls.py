@@ -48,10 +48,12 @@ def test_filter_and_order(cli, jobs, args, expected):
     assert ids(cli("ls", "--json", *args)) == expected
 
 
-def test_user_and_name_are_asked_for(cli, jobs):
-    cli("ls", "--all", "--user", "ann", "--name", "mnist")
-    query = jobs.asked("GET", "/jobs")[0].query
-    assert (query["user"], query["name"]) == (["ann"], ["mnist"])
+@pytest.mark.parametrize("scope", [["--all"], []])
+def test_user_and_names_are_asked_for(cli, jobs, scope):
+    cli("ls", *scope, "--user", "ann", "--name", "mnist", "--search", "mni")
+    queries = [request.query for request in jobs.asked("GET", "/jobs")]
+    assert queries
+    assert {(*query["user"], *query["name"], *query["search"]) for query in queries} == {("ann", "mnist", "mni")}
 
 
 def test_all_pages_are_fetched(cli, service, new_job):

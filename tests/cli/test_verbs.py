@@ -93,6 +93,27 @@ def test_explain(cli, jobs):
     assert cli("explain", 18, "--json").json["stage"] == "place"
 
 
+@pytest.mark.parametrize(("position", "offered"), [(None, False), (1, False), (2, True)])
+def test_explain_offers_a_priority_only_where_it_helps(cli, jobs, position, offered):
+    """Not to who is first, nor to who waits for another job and has no place in the queue."""
+    jobs.jobs[18]["position"] = position
+    assert ("update 18 --priority" in cli("explain", 18).out) is offered
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("running", "is running"),
+        ("succeeded", "has succeeded"),
+        ("failed", "has failed"),
+        ("cancelled", "was cancelled"),
+    ],
+)
+def test_explain_says_how_a_job_stands(cli, jobs, state, words):
+    jobs.jobs[18]["state"] = state
+    assert f"Job 18 {words}. It needs" in cli("explain", 18).out
+
+
 # logs
 
 
@@ -118,7 +139,8 @@ def test_logs_follow_until_the_end(cli, jobs):
 def test_logs_of_a_job_that_wrote_nothing(cli, jobs):
     result = cli("logs", 18)
     assert (result.code, result.out) == (0, "")
-    assert "nothing so far" in result.err
+    assert "nothing so far; follow it" in result.err
+    assert cli("logs", 20).err.strip().endswith("has written nothing")
 
 
 def test_logs_json(cli, jobs):

@@ -3,6 +3,7 @@
 from schedulearn.control.explain import Explanation, explain
 from schedulearn.domain import events as ev
 from schedulearn.domain.ids import JobId, NodeName
+from schedulearn.domain.states import JobState
 from schedulearn.estimate.remaining import Estimate
 from support.builders import BROKEN, World, job, node
 
@@ -32,6 +33,12 @@ def test_nothing_known_says_so() -> None:
         "the most free on one node is 0 cores. It is number 2 in the queue; "
         "too little is known yet to say when it starts."
     )
+
+
+def test_one_core_is_one_core() -> None:
+    w = World(node("a", cpus=2))
+    w.submit(job(1), job(2, cpus=2))
+    assert "It needs 2 cores on one node; the most free on one node is 1 core." in why(w, 2).text
 
 
 def test_estimates_look_at_those_ahead() -> None:
@@ -73,6 +80,14 @@ def test_every_state_has_a_sentence() -> None:
     assert why(w, 1).text == "It has run for 1 min 15 s."
     w.cycle(ev.CancelAsked(w.now, JobId(1), "ann"))
     assert why(w, 1).text == "It is being stopped: cancelled by ann."
+    over = w.job(1)
+    for state, text in (
+        (JobState.SUCCEEDED, "It ran for 1 min 15 s."),
+        (JobState.FAILED, "The cause: cancelled by ann."),
+        (JobState.CANCELLED, "The cause: cancelled by ann."),
+    ):
+        over.state = state
+        assert explain(w.state, w.policy, over, w.now, lambda _: None).text == text
 
 
 def test_a_job_that_needs_a_container_is_told_so() -> None:

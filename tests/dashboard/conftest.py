@@ -85,7 +85,7 @@ def submit(client: Client, name: str = "learns", code: str = TRAIN, **more: Any)
 @contextmanager
 def page_alone(service: str, log: Path) -> Iterator[str]:
     """`up --only dashboard`; its address."""
-    words = command_line("up", "--only", "dashboard", "--url", service, "--port", "0")
+    words = command_line("up", "--only", "dashboard", "--url", service, "--port", "0", "--data", f"{log}.data")
     with open(log, "wb") as out:
         process = subprocess.Popen(words, stdout=out, stderr=out, env=environment())
     try:

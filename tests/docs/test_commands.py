@@ -29,6 +29,7 @@ SMALLER = {
     r"--seeds \d+": "--seeds 2",
     r"--policies all": "--policies fifo,srtf",
     r"--timeout 3600": "--timeout 60",
+    r"(train\.py \S+) 0\.5": r"\1 0.05",
 }
 TRAIN = """\
 import argparse, os, pathlib, sys, time

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from schedulearn import variables
+from support.browser import Browser
 from support.pages import ROOT
+from support.waiting import wait_until
 
 REFERENCE = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["pages"]()
 
@@ -40,6 +42,24 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_is_built_without_a_warning_with_every_page(site: Path) -> None:
     pages = {str(page.relative_to(ROOT / "docs").with_suffix(".html")) for page in (ROOT / "docs").rglob("*.md")}
     assert pages <= {str(page.relative_to(site)) for page in site.rglob("*.html")}
+
+
+def test_no_list_has_become_a_line_of_text(site: Path) -> None:
+    """It does where no empty line stands before it."""
+    for page in site.rglob("*.html"):
+        for paragraph in re.findall(r"<p>.*?</p>", page.read_text("utf-8"), re.DOTALL):
+            assert not re.search(r"\n(- |\d+\. )", paragraph), f"{page}: {paragraph}"
+
+
+def test_it_can_be_searched_from_a_folder(site: Path) -> None:
+    """Without a server, as a person would who was given the folder."""
+    with Browser() as browser, browser.page() as page:
+        page.resize(1200)  # wide enough for the field to be seen
+        page.open(f"file://{site}/reference/environment.html")
+        page.fill("input.md-search__input", "webhook")
+        wait_until(lambda: "signature" in page.text_of(".md-search__output"), 60, "something is found")
+        assert page.problems == []
+        assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []
 
 
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:

@@ -36,14 +36,14 @@ def look(url: str, path: str) -> tuple[int, str]:
         connection.close()
 
 
-def start(folder: Path, port: int) -> "tuple[int, str, str]":
+def start(folder: Path, port: int, *more: str) -> "tuple[int, str, str]":
     words = ("--only", "dashboard", "--url", f"http://127.0.0.1:{port}", "--port", "0", "--data", str(folder))
-    done = run_cli("up", "--detach", *words)
+    done = run_cli("up", *words, *more)
     return done.returncode, done.stdout, done.stderr
 
 
 def test_it_waits_for_its_service_and_down_stops_it(folder: Path, port: int, tmp_path: Path) -> None:
-    code, out, err = start(folder, port)
+    code, out, err = start(folder, port, "--detach")
     assert code == 0, err
     left = json.loads((folder / "dashboard.json").read_text())
     assert f"The page runs at {left['url']} (pid {left['pid']})." in out
@@ -53,9 +53,10 @@ def test_it_waits_for_its_service_and_down_stops_it(folder: Path, port: int, tmp
     with Service(tmp_path / "data", "--port", str(port)):
         wait_until(lambda: look(left["url"], "/login")[0] == 200, 30, "the service is there")
         assert "Token" in look(left["url"], "/login")[1]
-    again = start(folder, port)
-    assert again[0] == 2
-    assert f"already (pid {left['pid']})" in again[2]
+    for how in (("--detach",), ()):
+        again = start(folder, port, *how)
+        assert again[0] == 2
+        assert f"already (pid {left['pid']})" in again[2]
     stopped = run_cli("down", "--data", str(folder))
     assert f"The dashboard (pid {left['pid']}) has stopped." in stopped.stdout
     with pytest.raises(ConnectionRefusedError):

@@ -6,6 +6,7 @@ from schedulearn.cli.common.verb import AsJson, Job, verb_app
 from schedulearn.cli.view.words import FINISHED, STATE_STYLE, Json, clean, duration
 
 app = verb_app()
+_AUXILIARY = {"succeeded": "has", "failed": "has", "cancelled": "was"}  # else "is"
 
 
 @app.command()
@@ -21,14 +22,15 @@ def explain(job: Job, as_json: AsJson = False) -> None:
     if as_json:
         say_json(answer)
         return
-    state = answer["state"]
-    say(f"Job {job} is {paint(state, STATE_STYLE.get(state, ''))}. {clean(answer['text'])}")
-    position = answer.get("position")
+    state, position = answer["state"], answer.get("position")
+    say(f"Job {job} {_AUXILIARY.get(state, 'is')} {paint(state, STATE_STYLE.get(state, ''))}. {clean(answer['text'])}")
     say_facts(
         [("place in the queue", str(position) if position else ""), ("may start", _start(answer.get("estimate")))]
     )
     if state == "queued":
-        next_steps({"push it": f"schedulearn update {job} --priority 80", "what runs": "schedulearn top"})
+        # Who is first, or waits for something else than a place, gains nothing by a priority.
+        push = {"push it": f"schedulearn update {job} --priority 80"} if position and position > 1 else {}
+        next_steps({**push, "what runs": "schedulearn top"})
     else:
         next_steps({"its story": f"schedulearn describe {job}", "its output": _logs(job, state)})
 

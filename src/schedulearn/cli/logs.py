@@ -60,6 +60,6 @@ def logs(
         sys.stdout.flush()
         if empty:
             about = client.job(job)
-            waiting = "" if about["state"] in FINISHED else f"; follow it: schedulearn logs {job} -f"
-            note(f"job {job} ({about['state']}) has written nothing so far{waiting}")
+            yet = "" if about["state"] in FINISHED else f" so far; follow it: schedulearn logs {job} -f"
+            note(f"job {job} ({about['state']}) has written nothing{yet}")
     return Code.DONE

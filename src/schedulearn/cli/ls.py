@@ -32,7 +32,8 @@ def ls(
         typer.Option("--state", "-s", metavar="STATE", help=f"Only these: {', '.join(STATES)}, active, finished."),
     ] = None,
     user: Annotated[str | None, typer.Option(metavar="NAME", help="Only this user's jobs.")] = None,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this name.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of exactly this name.")] = None,
+    search: Annotated[str | None, typer.Option(metavar="TEXT", help="Only jobs with this in their name.")] = None,
     sort: Annotated[str, typer.Option(metavar="FIELD", help=f"One of: {', '.join(SORTS)}.")] = "id",
     reverse: Annotated[bool, typer.Option("--reverse", "-r", help="The other way round.")] = False,
     limit: Annotated[
@@ -46,13 +47,15 @@ def ls(
     Examples:
       schedulearn ls
       schedulearn ls --state running --state queued --sort priority --reverse
+      schedulearn ls --all --search lr0.1
       schedulearn ls --all --user ann --json
     """
     if sort not in SORTS:
         raise Failure(f"cannot sort by {sort!r}", field="--sort", allowed=", ".join(SORTS))
     states = _states(state or [])
     most = limit if limit or as_json else _SHOWN
-    asked: dict[str, Any] = {"user": user, "name": name, "sort": sort, "order": "desc" if reverse else "asc"}
+    filters = {"user": user, "name": name, "search": search}
+    asked: dict[str, Any] = {**filters, "sort": sort, "order": "desc" if reverse else "asc"}
     with connect() as client:
         if all_ or states:
             jobs, total = fetch(client, most, state=states, **asked)
@@ -62,7 +65,7 @@ def ls(
     if as_json:
         say_json(jobs)
         return
-    _say(jobs, reasons, total, filtered=bool(all_ or states or user or name))
+    _say(jobs, reasons, total, filtered=bool(all_ or states or any(filters.values())))
 
 
 def _states(given: list[str]) -> tuple[str, ...]:

@@ -13,7 +13,15 @@ from urllib.parse import urlsplit
 import typer
 
 from schedulearn import __version__
-from schedulearn.cli.common.data import PAGE, Data, data_folder, forget_service, server_errors, write_service
+from schedulearn.cli.common.data import (
+    PAGE,
+    Data,
+    data_folder,
+    forget_service,
+    refuse_another_page,
+    server_errors,
+    write_service,
+)
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.out import next_steps, say
 from schedulearn.cli.common.verb import verb_app
@@ -137,6 +145,8 @@ def up(
         )
     if only == PAGE and not options.url:
         raise Failure("the page alone must know its service", field="--url", allowed="such as http://lab:7311")
+    if only == PAGE:
+        refuse_another_page(options.data)
     if detach:
         from schedulearn.cli.common.detach import start_detached
 

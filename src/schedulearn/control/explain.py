@@ -67,15 +67,15 @@ def _on_the_move(job: Job, move: Move) -> str:
 
 
 def _not_queued(job: Job, now: float) -> str:
-    since = f"It has run for {format_duration(job.ran.at(now))}."
+    ran = format_duration(job.ran.at(now))
     texts = {
         JobState.STARTING: "Its workers are being started.",
-        JobState.RUNNING: since,
+        JobState.RUNNING: f"It has run for {ran}.",
         JobState.PAUSED: f"It is held: {job.reason}. Resume it to go on.",
         JobState.STOPPING: f"It is being stopped: {job.reason}.",
-        JobState.SUCCEEDED: "It has finished.",
-        JobState.FAILED: f"It has failed: {job.reason}.",
-        JobState.CANCELLED: f"It is over: {job.reason}.",
+        JobState.SUCCEEDED: f"It ran for {ran}.",
+        JobState.FAILED: f"The cause: {job.reason}.",
+        JobState.CANCELLED: f"The cause: {job.reason}.",
     }
     return texts[job.state]
 
@@ -120,7 +120,7 @@ def _why(state: State, policy: Policy, decision: Decision, job: Job) -> tuple[st
     head, refusal = decision.refusals.get(job.shape, (job.id, None))
     if policy.counts_cores and job.shape.least_cores:
         asked = max(job.shape.least_cores, math.ceil(job.cpus_asked))
-        text = f"It asks for {asked} whole core{'s' * (asked > 1)} of one node, and {policy.stages['allocate']} gives"
+        text = f"It asks for {_count(asked, 'whole core')} of one node, and {policy.stages['allocate']} gives"
         return f"{text} it none yet; {_most_free(state, job.shape)}.", refusal.stage if refusal else "allocate"
     if head != job.id:
         reason, stage = _refusal(state, refusal, job.shape)
@@ -160,9 +160,9 @@ def needs(shape: Shape) -> str:
     kind = f" of type {shape.gpu_type}" if shape.gpu_type else ""
     parts = []
     if shape.gpus:
-        parts.append(f"{shape.gpus} GPU{'s' * (shape.gpus > 1)}{kind}")
+        parts.append(_count(shape.gpus, "GPU") + kind)
     if amounts[CPUS]:
-        parts.append(f"{amounts[CPUS]:g} core{'s' * (amounts[CPUS] != 1)}")
+        parts.append(_count(amounts[CPUS], "core"))
     if amounts[MEMORY]:
         parts.append(f"{format_size(amounts[MEMORY])} of memory")
     each = " and ".join(parts) or "a node"
@@ -178,8 +178,12 @@ def _most_free(state: State, shape: Shape) -> str:
     best = max(able, key=lambda n: n.part_free(shape))
     scarce = min(shape.per_worker, key=lambda name: best.free[name] / shape.per_worker[name])
     free = best.free[scarce]
-    words = {CPUS: f"{free:g} cores", GPUS: f"{free:.0f} GPUs", MEMORY: f"{format_size(max(0.0, free))} of memory"}
+    words = {CPUS: _count(free, "core"), GPUS: _count(free, "GPU"), MEMORY: f"{format_size(max(0.0, free))} of memory"}
     return f"the most free on one node is {words.get(scarce, f'{free:g} {scarce}')}"
+
+
+def _count(amount: float, thing: str) -> str:
+    return f"{amount:g} {thing}{'s' * (amount != 1)}"
 
 
 def _when(position: int, estimate: Estimate | None) -> str:

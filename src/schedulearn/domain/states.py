@@ -18,7 +18,6 @@ class JobState(StrEnum):
 
 FINISHED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 WITH_WORKERS = frozenset({JobState.STARTING, JobState.RUNNING, JobState.PAUSED})  # that may become more, or fewer
-ACTIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})  # certainly has an attempt
 
 
 class Trigger(StrEnum):

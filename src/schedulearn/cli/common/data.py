@@ -67,6 +67,14 @@ def forget_service(data: Path) -> None:
             file.unlink(missing_ok=True)
 
 
+def refuse_another_page(data: Path) -> None:
+    """Two pages alone on one folder would take each other's word away, and `down` would stop only one."""
+    if pid := next((pid for pid, role in service_processes(data).items() if role == PAGE), 0):
+        raise Failure(
+            f"a page runs on {data} already (pid {pid})", hint="stop it first, or name another folder: --data"
+        )
+
+
 def service_url(data: Path, pid: int) -> str | None:
     """The address at which this process serves the API, or the page alone, once it has said so."""
     words = (_read(data / name) for name in _WORDS)

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from schedulearn.cli.common.data import PAGE, holds_role, service_processes, service_url
+from schedulearn.cli.common.data import PAGE, holds_role, service_url
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.out import next_steps, say
 
@@ -15,10 +15,6 @@ _PATIENCE = 60.0  # seconds to be healthy
 
 def start_detached(data: Path, options: list[str], only: str | None) -> int:
     """Run `up` again as a child in its own session; return when it is healthy, or say why it is not."""
-    if only == PAGE and (pid := next((p for p, role in service_processes(data).items() if role == PAGE), 0)):
-        raise Failure(
-            f"a page runs on {data} already (pid {pid})", hint="stop it first, or name another folder: --data"
-        )
     data.mkdir(parents=True, exist_ok=True, mode=0o711)
     log = data / f"{PAGE if only == PAGE else 'service'}.log"
     # Its first lines hold the administrator's token: nobody else may read it.
