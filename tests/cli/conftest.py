@@ -146,7 +146,8 @@ class Service:
     def _get_jobs(self, request: Request) -> tuple[int, Any]:
         query = request.query
         found = [j for j in self.jobs.values() if "state" not in query or j["state"] in query["state"]]
-        found.sort(key=lambda j: j[query.get("sort", ["id"])[0]], reverse=query.get("order") == ["desc"])
+        (field,) = query.get("sort", ["id"])
+        found.sort(key=lambda j: (j[field] is not None, j[field]), reverse=query.get("order") == ["desc"])
         offset, limit = int(query.get("offset", ["0"])[0]), int(query.get("limit", ["100"])[0])
         return 200, {"jobs": found[offset : offset + limit], "total": len(found)}
 

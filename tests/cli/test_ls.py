@@ -42,6 +42,7 @@ def test_by_default_unfinished_jobs_and_the_last_finished_ones(cli, service, new
         (["--state", "finished", "--reverse"], [2, 1]),
         (["--all", "--sort", "priority", "--reverse", "--limit", "1"], [4]),
         (["--limit", "2"], [3, 4]),
+        (["--sort", "finished_at"], [3, 4, 1, 2]),  # first those that have not
     ],
 )
 def test_filter_and_order(cli, jobs, args, expected):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from schedulearn.domain.errors import InvalidSpec
 from schedulearn.domain.units import (
+    format_count,
     format_duration,
     format_size,
     parse_duration,
@@ -79,6 +80,11 @@ def test_bad_input_names_the_field_and_what_is_allowed(parse, bad: object) -> No
 )
 def test_durations_in_words(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+def test_counts_in_words() -> None:
+    words = [format_count(n, "core") for n in (0, 0.3333, 0.9999, 1, 12)]
+    assert words == ["0 cores", "0.333 cores", "1 core", "1 core", "12 cores"]
 
 
 def test_sizes_in_words() -> None:

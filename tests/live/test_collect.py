@@ -54,7 +54,7 @@ class Told:
         data = {"growth": 0.25, "list": "NL"}
         return [
             {"at": at(0), "job": None, "kind": "policy_set", "cause": "set", "data": {}},
-            {"at": at(8), "job": 1, "kind": "share_limit", "cause": "limit none → 1 cores", "data": data},
+            {"at": at(8), "job": 1, "kind": "share_limit", "cause": "limit none → 1 core", "data": data},
             {"at": at(9), "job": 1, "kind": "share_limit", "cause": "…", "data": {"growth": None}},
         ]
 

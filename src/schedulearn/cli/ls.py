@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from schedulearn.client.types import Job
 
 app = verb_app()
-SORTS = ("id", "priority", "submitted_at", "name", "state")
+SORTS = ("id", "priority", "submitted_at", "finished_at", "name", "user", "state")
 UNFINISHED = tuple(state for state in STATES if state not in FINISHED)
 GROUPS = {"active": UNFINISHED, "finished": FINISHED}
 _RECENT = 10  # finished jobs shown by default
@@ -97,8 +97,9 @@ def _current(client: "Client", most: int | None, asked: dict[str, Any]) -> tuple
         last = {**asked, "sort": "id", "order": "desc"}
         recent = client.jobs(state=FINISHED, limit=room, **last)["jobs"]
 
-    def key(job: Json) -> tuple[Any, int]:
-        return job[asked["sort"]], job["id"]
+    def key(job: Json) -> tuple[bool, Any, int]:
+        value = job[asked["sort"]]
+        return value is not None, value, job["id"]
 
     return sorted([*recent, *jobs], key=key, reverse=asked["order"] == "desc"), total + len(recent)
 

@@ -132,7 +132,7 @@ def _say(answer: Json) -> None:
     say_facts(
         [
             ("user", clean(answer["user"])),
-            ("told of every end", ", ".join(clean(a) for a in answer["addresses"]) or "nobody"),
+            ("told of ends", ", ".join(clean(a) for a in answer["addresses"]) or "nobody"),
             ("given to you", ", ".join(clean(a) for a in answer["given"])),
             ("anybody may use", rules or "nothing: an administrator allows it with up --allow-notify"),
             ("e-mails", "yes" if answer["mail"] else "no: the service was started without --mail-command"),

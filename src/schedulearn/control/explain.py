@@ -16,7 +16,7 @@ from schedulearn.domain.resources import CPUS, GPUS, MEMORY
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.spec import STOP
 from schedulearn.domain.states import FINISHED, JobState
-from schedulearn.domain.units import format_duration, format_size
+from schedulearn.domain.units import format_count, format_duration, format_size
 from schedulearn.estimate.remaining import Estimate
 from schedulearn.policies.stages import HeldBehind, Policy, Refusal
 
@@ -120,7 +120,7 @@ def _why(state: State, policy: Policy, decision: Decision, job: Job) -> tuple[st
     head, refusal = decision.refusals.get(job.shape, (job.id, None))
     if policy.counts_cores and job.shape.least_cores:
         asked = max(job.shape.least_cores, math.ceil(job.cpus_asked))
-        text = f"It asks for {_count(asked, 'whole core')} of one node, and {policy.stages['allocate']} gives"
+        text = f"It asks for {format_count(asked, 'whole core')} of one node, and {policy.stages['allocate']} gives"
         return f"{text} it none yet; {_most_free(state, job.shape)}.", refusal.stage if refusal else "allocate"
     if head != job.id:
         reason, stage = _refusal(state, refusal, job.shape)
@@ -160,9 +160,9 @@ def needs(shape: Shape) -> str:
     kind = f" of type {shape.gpu_type}" if shape.gpu_type else ""
     parts = []
     if shape.gpus:
-        parts.append(_count(shape.gpus, "GPU") + kind)
+        parts.append(format_count(shape.gpus, "GPU") + kind)
     if amounts[CPUS]:
-        parts.append(_count(amounts[CPUS], "core"))
+        parts.append(format_count(amounts[CPUS], "core"))
     if amounts[MEMORY]:
         parts.append(f"{format_size(amounts[MEMORY])} of memory")
     each = " and ".join(parts) or "a node"
@@ -178,12 +178,12 @@ def _most_free(state: State, shape: Shape) -> str:
     best = max(able, key=lambda n: n.part_free(shape))
     scarce = min(shape.per_worker, key=lambda name: best.free[name] / shape.per_worker[name])
     free = best.free[scarce]
-    words = {CPUS: _count(free, "core"), GPUS: _count(free, "GPU"), MEMORY: f"{format_size(max(0.0, free))} of memory"}
+    words = {
+        CPUS: format_count(free, "core"),
+        GPUS: format_count(free, "GPU"),
+        MEMORY: f"{format_size(max(0.0, free))} of memory",
+    }
     return f"the most free on one node is {words.get(scarce, f'{free:g} {scarce}')}"
-
-
-def _count(amount: float, thing: str) -> str:
-    return f"{amount:g} {thing}{'s' * (amount != 1)}"
 
 
 def _when(position: int, estimate: Estimate | None) -> str:

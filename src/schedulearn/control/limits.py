@@ -7,7 +7,7 @@ from schedulearn.domain import events as ev
 from schedulearn.domain.commands import SetLimits
 from schedulearn.domain.job import Job
 from schedulearn.domain.states import JobState
-from schedulearn.domain.units import format_size
+from schedulearn.domain.units import format_count, format_size
 from schedulearn.domain.usage import Limits
 
 _FAR_OFF = 2.0  # times as many threads as the limit allows, or as few: closer than that they do well enough
@@ -48,15 +48,11 @@ def restart_for_threads(state: State, event: ev.LimitsSet) -> str:
     gain = 1 - has / wants if has < wants else _TOO_MANY  # with more threads: at best
     if math.isfinite(remaining) and remaining * gain <= state.facts.restart_cost(job):
         return ""
-    return f"starts again with {_threads(wants)} in place of {has}: they cannot change while it runs"
-
-
-def _threads(count: int) -> str:
-    return "1 thread" if count == 1 else f"{count} threads"
+    return f"starts again with {format_count(wants, 'thread')} in place of {has}: they cannot change while it runs"
 
 
 def in_words(limits: Limits) -> str:
-    cpus = "all cores" if limits.cpus is None else f"{limits.cpus:g} cores"
+    cpus = "all cores" if limits.cpus is None else format_count(limits.cpus, "core")
     weight = "" if limits.weight is None else f", weight {limits.weight}"
     memory = "" if limits.memory is None else f", {format_size(limits.memory)} of memory"
     return cpus + weight + memory

@@ -41,9 +41,8 @@ def login_routes(sessions: Sessions) -> APIRouter:
             made = await asyncio.to_thread(_redeem if once else _own_token, sessions.url, once or token)
             return _welcome(request, made, wanted)
         except ApiError as problem:
-            return _form(
-                wanted, "This token is not valid." if problem.status == 401 and not once else str(problem), 401
-            )
+            invalid = problem.status == 401 and not once
+            return _form(wanted, "This token is not valid." if invalid else _sentence(str(problem)), 401)
         except ServiceUnreachable as problem:
             return _form(wanted, str(problem), 503)
 
@@ -61,6 +60,10 @@ def login_routes(sessions: Sessions) -> APIRouter:
         return answer
 
     return router
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _knock(url: str) -> None:

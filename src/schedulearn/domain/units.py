@@ -59,6 +59,12 @@ def parse_range(value: object, field: str) -> tuple[float, float]:
     return numbers
 
 
+def format_count(amount: float, thing: str) -> str:
+    """`1 core`, `0.333 cores`, `12 GPUs`."""
+    shown = f"{round(amount, 3):g}"
+    return f"{shown} {thing}{'' if shown == '1' else 's'}"
+
+
 def format_size(size: float) -> str:
     """`2 GB`, `1.5 MB`: at most three digits that say something."""
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

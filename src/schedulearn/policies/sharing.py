@@ -4,11 +4,13 @@ Each machine has a loop of its own (`control/share.py`), live and simulated. The
 the container monitor measures what each container uses and achieves, the worker monitor knows who has come and gone.
 """
 
+import math
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from schedulearn.domain.ids import JobId, NodeName
+from schedulearn.domain.units import format_count
 from schedulearn.policies.notes import Note
 
 
@@ -89,3 +91,8 @@ class Share(Protocol):
     """
 
     def share(self, node: ShareNode, memory: MutableMapping[str, Any]) -> Shares: ...
+
+
+def in_cores(limit: float | None) -> str:
+    """Of a container, for a person."""
+    return "none" if limit is None or math.isinf(limit) else format_count(limit, "core")

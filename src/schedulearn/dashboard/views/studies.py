@@ -18,7 +18,11 @@ def address(study: types.Study) -> str:
 
 def listed(studies: Sequence[types.Study], now: datetime) -> Safe:
     if not studies:
-        hint = join("Compare policies on the page ", el("a", "Policies", href="/policies"), ", or run an experiment: ")
+        hint = join(
+            "Compare policies on the page ",
+            el("a", "Policies", href="/policies"),
+            ", or run an experiment into the service's data folder: ",
+        )
         return empty(
             "No report yet. ", hint, el("code", "schedulearn experiment run fixed-3 --out DATA/reports/fixed-3")
         )

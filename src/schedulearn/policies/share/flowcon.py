@@ -10,7 +10,7 @@ from schedulearn.policies.notes import Note
 from schedulearn.policies.share.calm import calm, change
 from schedulearn.policies.share.division import Machine, demands, floors
 from schedulearn.policies.share.growth import Interval, List, Watched
-from schedulearn.policies.sharing import Container, ShareNode, Shares
+from schedulearn.policies.sharing import Container, ShareNode, Shares, in_cores
 from schedulearn.policies.stages import Memory
 
 FULL, PROPORTIONAL = "full", "proportional"
@@ -212,7 +212,7 @@ class FlowCon:
             "beta": self._beta,
         }
         kind = "target reached" if container.reached else str(watched.list)
-        words = f"limit {_cores(before)} → {_cores(after)} ({kind}, {len(round_.containers)} on the machine)"
+        words = f"limit {in_cores(before)} → {in_cores(after)} ({kind}, {len(round_.containers)} on the machine)"
         round_.note("share_limit", words, container.job, data)
 
 
@@ -224,7 +224,3 @@ def _differ(before: float | None, after: float) -> bool:
     if before is None or math.isinf(after):
         return (before is None) != math.isinf(after)
     return abs(before - after) > _EQUAL
-
-
-def _cores(limit: float | None) -> str:
-    return "none" if limit is None or math.isinf(limit) else f"{limit:.3g} cores"

@@ -9,7 +9,7 @@ from schedulearn.domain.ids import JobId
 from schedulearn.policies.notes import Note
 from schedulearn.policies.share.division import Machine, demands, floors
 from schedulearn.policies.share.turns import Claim, amounts, ranked, set_the_end
-from schedulearn.policies.sharing import Container, Left, ShareNode, Shares
+from schedulearn.policies.sharing import Container, Left, ShareNode, Shares, in_cores
 from schedulearn.policies.stages import Memory
 
 _SEEN, _ORDER, _DUE, _PAUSE = "shortest.seen", "shortest.order", "shortest.due", "shortest.pause"
@@ -170,7 +170,7 @@ class Shortest:
         place = round_.order.index(claim.job) + 1 if claim.job in round_.order else None
         rank = f"number {place} by what is left" if place else "nobody can tell what is left of it"
         rank = "target reached" if claim.late else rank
-        words = f"limit {_cores(before)} → {_cores(after)} ({rank}, {len(round_.containers)} on the machine)"
+        words = f"limit {in_cores(before)} → {in_cores(after)} ({rank}, {len(round_.containers)} on the machine)"
         data: Mapping[str, object] = {
             "before": before if math.isfinite(before) else None,
             "after": after if math.isfinite(after) else None,
@@ -213,7 +213,3 @@ def _lowers(present: Sequence[float], wanted: Sequence[float]) -> bool:
 
 def _differ(present: Sequence[float], wanted: Sequence[float]) -> bool:
     return any(abs(b - a) > _MATTERS * max(a, b) for a, b in zip(present, wanted, strict=True))
-
-
-def _cores(limit: float) -> str:
-    return "none" if math.isinf(limit) else f"{limit:.3g} cores"
