@@ -1,10 +1,13 @@
 """What mkdocs does not do by itself, for the site of the documentation.
 
 The pages are written to be read where they are, so they link to files beside docs/: README and changes become pages of
-the site, and other files are named without a link. And nothing of the site leads a browser to another server.
+the site, and other files are named without a link. Diagrams become pictures, and a click on one shows it in full size.
+And nothing of the site leads a browser to another server.
 """
 
+import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,9 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
 BESIDE = {"README.md": "readme.md", "CHANGELOG.md": "changelog.md", "examples/README.md": "examples.md"}
+DIAGRAMS = ROOT / "docs" / "pictures" / "diagrams"  # drawn by scripts/diagrams.py
+_DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 _LINK = re.compile(r"\[([^\]]+)\]\(((?!https?:)[^)\s#]*)(#[^)\s]*)?\)")
 _ELSEWHERE = re.compile(r"https://unpkg\.com/[^\"'`]*")  # the theme would load these for old browsers, or diagrams
 
@@ -45,7 +51,21 @@ def _with_links(markdown: str, folder: Path, name: str) -> str:
         beside = BESIDE.get(str(file.relative_to(ROOT)) if file.is_relative_to(ROOT) else "")
         return f"[{text}]({up}{beside}{anchor})" if beside else text
 
-    return _LINK.sub(replaced, markdown)
+    drawn = _DIAGRAM.sub(
+        lambda block: f"![Diagram]({up}pictures/diagrams/{diagram_name(block[1])})", _LINK.sub(replaced, markdown)
+    )
+    return _PICTURE.sub(r"[\g<0>](\1)", drawn)  # a click shows it in full size
+
+
+def diagrams() -> Iterator[str]:
+    """The sources of all of them."""
+    for page in [*(ROOT / source for source in BESIDE), *sorted((ROOT / "docs").rglob("*.md"))]:
+        yield from _DIAGRAM.findall(page.read_text("utf-8"))
+
+
+def diagram_name(source: str) -> str:
+    """Of its picture: another one for another source, so that none is shown that is out of date."""
+    return f"{hashlib.sha256(source.encode()).hexdigest()[:12]}.svg"
 
 
 def on_post_build(config: Any) -> None:

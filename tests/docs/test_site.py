@@ -29,6 +29,13 @@ def test_every_variable_of_our_own_is_in_the_reference_and_no_other() -> None:
     assert {*variables.CLIENT, *variables.SERVICE, *variables.JOB} == used
 
 
+def test_every_diagram_is_drawn() -> None:
+    hooks = runpy.run_path(str(ROOT / "scripts" / "site_hooks.py"))
+    wanted = {hooks["diagram_name"](source) for source in hooks["diagrams"]()}
+    drawn = {path.name for path in hooks["DIAGRAMS"].iterdir()}
+    assert wanted == drawn, "run: python scripts/diagrams.py"
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site") / "site"
