@@ -1,5 +1,6 @@
 """A job is moved by its button, between two real engines."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from schedulearn.client import Client
 from support.base_image import IMAGE
 from support.browser import Page
+from support.servers import with_servers
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
 
@@ -27,10 +29,13 @@ time.sleep(600)
 """
 
 
-def test_a_job_moves_to_the_server_that_is_chosen(page: Page, client: Client, service: Service, daemons: Any) -> None:
-    for number, name in enumerate(("one", "two")):
-        added = service.cli("nodes", "add", daemons(number).address, "--name", name, "--image", IMAGE)
-        assert added.returncode == 0, added.stderr
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory, daemons: Any) -> Iterator[Service]:
+    with with_servers(tmp_path_factory.mktemp("service") / "data", daemons, ("one", "two")) as running:
+        yield running
+
+
+def test_a_job_moves_to_the_server_that_is_chosen(page: Page, client: Client) -> None:
     made = submit(client, "moves", "", command=["python3", "-c", SAVES], image=IMAGE)
     wait_until(lambda: "saved" in output(client, made), PATIENCE, "it can be moved")
     (here,) = {spot["node"] for spot in client.job(made)["placement"]}

@@ -93,7 +93,7 @@ def test_a_job_tells_its_story_and_shows_curve_output_and_spec(page: Page, clien
 def test_priority_pause_and_resume(page: Page, client: Client) -> None:
     job = submit(client, "changed")
     page.open(f"{client.url}/jobs/{job}")
-    page.wait_for("waiting")
+    page.wait_for("Move")  # it runs
     page.click("Priority")
     page.fill(".dialog input", "101")
     page.click("Change")

@@ -56,7 +56,6 @@ FAST, SLOWLY = "0.2", "0.00002"
 def service(daemons: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with with_servers(tmp_path_factory.mktemp("specon") / "data", daemons, SERVERS) as running:
         yield running
-    daemons.clean()
 
 
 @pytest.fixture

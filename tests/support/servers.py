@@ -17,3 +17,4 @@ def with_servers(data: Path, daemons: Any, names: Sequence[str]) -> Iterator[Ser
             added = running.cli("nodes", "add", daemons(number).address, "--name", name, "--image", IMAGE)
             assert added.returncode == 0, added.stderr
         yield running
+    daemons.clean()

@@ -18,12 +18,13 @@ class Actions:
         self._buttons: list[tuple[ui.button, Callable[[types.Job], bool]]] = []
         with ui.element("div").classes("actions"):
             if frame.session.may_change(job):
+                # Those that come and go are at the left of a row that ends at the right: no other moves under a hand.
+                self._add("Move", self._move, lambda job: job["state"] == "running")
                 self._add("Pause", self._pause, lambda job: job["state"] in ("queued", "running"))
                 self._add("Resume", self._resume, lambda job: job["state"] == "paused")
                 self._add("Priority", self._priority, _unfinished)
                 self._add("Workers", self._workers, _unfinished)
                 self._add("CPU limit", self._cpus, _unfinished)
-                self._add("Move", self._move, lambda job: job["state"] == "running")
             self._add("Copy and edit", self._copy, lambda _: True)
             if frame.session.may_change(job):
                 self._add("Cancel", self._cancel, _unfinished, "destroys")
