@@ -32,8 +32,8 @@ class Desk:
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self._store, self._clock = store, clock
 
-    def check(self, caller: Caller, wanted: Sequence[str]) -> None:
-        """InvalidSpec if the caller may not have one of these told."""
+    def check(self, caller: Caller, wanted: Sequence[str], field: str = "notify") -> None:
+        """InvalidSpec if the caller may not have one of these told; `field` is where they were named."""
         if not wanted:
             return
         rules, given = self._rules(), self._store.subscription(caller.name).given
@@ -41,9 +41,9 @@ class Desk:
             address = parse_address(text)
             if address.mail and not self._store.setting(MAIL, False):
                 problem = "this service sends no e-mails: it was started without --mail-command"
-                raise InvalidSpec("notify", problem, "web addresses")
+                raise InvalidSpec(field, problem, "web addresses")
             if not (caller.is_admin or is_given(address, given)) and cover(address, rules) is Cover.NO:
-                raise InvalidSpec("notify", f"{address.target} is not among what {caller.name} may use", _known(rules))
+                raise InvalidSpec(field, f"{address.target} is not among what {caller.name} may use", _known(rules))
 
     def view(self, caller: Caller, user: str | None) -> NotifyView:
         name = self._owner(caller, user)
@@ -55,7 +55,7 @@ class Desk:
     def set(self, caller: Caller, user: str | None, addresses: Sequence[str]) -> NotifyView:
         """Instead of those before. What an administrator gives somebody else needs no rule, now or later."""
         name = self._owner(caller, user)
-        self.check(caller, addresses)
+        self.check(caller, addresses, "addresses")
         wanted = tuple(dict.fromkeys(str(parse_address(text)) for text in addresses))
         given = wanted if name != caller.name else self._store.subscription(name).given
         self._store.set_addresses(name, wanted, given)
