@@ -164,10 +164,15 @@ def test_whole_cores_are_given_out_and_a_container_grows_where_it_is(
     service.kill()
     service.start()
     assert client.nodes()[0]["leased"]["cpus"] == wide
-    looks = wait_until(lambda: client.usage(others[1]), PATIENCE, "somebody has looked at the worker")
-    assert looks[0]["latest"]["cpus_limit"] == wide, "so the kernel says"
+    # An earlier look, from before it grew, may be the latest that is known for some seconds.
+    wait_until(lambda: limit_seen(client, others[1]) == wide, PATIENCE, "so the kernel says")
     third.touch()
     assert ended(client, others[1])["state"] == "succeeded"
+
+
+def limit_seen(client: Client, job: int) -> float | None:
+    """The cores that the kernel gave it at the latest look; None: nobody has looked."""
+    return next((worker["latest"]["cpus_limit"] for worker in client.usage(job)), None)
 
 
 def started_with(client: Client, job: int) -> int:
