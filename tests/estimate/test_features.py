@@ -55,4 +55,9 @@ def test_nothing_to_learn_from() -> None:
     assert learn_laws([({"a": 1.0}, 5.0)] * 10, ["a"]) == [], "it does not vary"
     assert learn_laws([({"a": float(n)}, 5.0) for n in range(1, 9)], ["a"]) == [], "all took as long"
     assert learn_laws([({"a": n - 4.0}, math.exp(n)) for n in range(9)], ["a"]) == [], "no logarithm"
-    assert learn_laws([({"a": float(n)}, 0.0) for n in range(1, 9)], ["a"]) == [], "nobody ran"
+    assert learn_laws([({"a": 1 + n / 1e6}, math.exp(n)) for n in range(9)], ["a"]) == [], "hardly any difference"
+
+
+def test_no_law_is_steeper_than_a_program_could_be() -> None:
+    (law,) = learn_laws([({"a": 1 + n / 8}, math.exp(9 * n)) for n in range(9)], ["a"])
+    assert law.slope == 4

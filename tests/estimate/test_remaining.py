@@ -1,8 +1,8 @@
-"""What is left, from a job's own steps or from a few earlier durations."""
+"""What is left, from a job's own steps."""
 
 from typing import Any
 
-from schedulearn.estimate.remaining import Estimate, remaining_by_history, remaining_by_steps
+from schedulearn.estimate.remaining import Estimate, remaining_by_steps
 
 
 def test_remaining_by_steps_narrows_as_it_gets_on() -> None:
@@ -18,13 +18,6 @@ def test_remaining_by_steps_beyond_the_total_and_with_a_step_time() -> None:
     assert remaining_by_steps(ran=10, step=120, steps=100) == Estimate(0, 0, 0)
     now: Any = remaining_by_steps(ran=100, step=50, steps=100, step_time=1.0)
     assert now.expected == 50, "it runs faster now than its mean of 2 s"
-
-
-def test_remaining_by_history_looks_only_at_those_that_ran_longer() -> None:
-    assert remaining_by_history(0, [10, 20, 30, 40, 50]) == Estimate(10, 30, 50)
-    assert remaining_by_history(35, [50, 40, 30, 20, 10]) == Estimate(5, 10, 15)
-    assert remaining_by_history(60, [10, 20, 30]) is None, "it has outrun them all"
-    assert remaining_by_history(0, [10, 20]) is None, "two jobs tell nothing"
 
 
 def test_an_estimate_in_other_terms() -> None:

@@ -21,9 +21,9 @@ def bench(store: Store, folder: DataFolder, clock: HandClock) -> Bench:
     return Bench(store, folder, clock)
 
 
-def ran(bench: Bench, seconds: float) -> None:
+def ran(bench: Bench, seconds: float, **spec: object) -> None:
     """A job that ran for so long on all cores, and succeeded."""
-    job = bench.running(cpus=2)
+    job = bench.running(cpus=2, **spec)
     bench.clock.pass_time(seconds)
     bench.exited(f"{job}.1.0")
     bench.cycle()
@@ -63,6 +63,21 @@ def test_a_job_that_waits_again_keeps_what_it_showed(bench: Bench) -> None:
     bench.cycle()
     assert bench.state(job) == "queued"
     assert LiveFacts(bench.store).remaining(bench.job(job), bench.clock.now()) == pytest.approx(600.0)
+
+
+def test_twice_the_epochs_on_the_command_line_take_twice_as_long(bench: Bench) -> None:
+    for epochs in (1, 2, 3, 4, 5):
+        ran(bench, 60.0 * epochs, name="train", command=f"python train.py --epochs {epochs}")
+    job = bench.running(cpus=2, name="train", command="python train.py --epochs 10")
+    facts = LiveFacts(bench.store)
+    assert facts.duration(bench.job(job)) == pytest.approx(600.0)
+    bench.clock.pass_time(100.0)
+    estimate = facts.estimate(bench.job(job), bench.clock.now())
+    assert estimate
+    assert (estimate.expected, estimate.source) == (
+        pytest.approx(500.0),
+        "jobs of the same name, adjusted to its numbers",
+    )
 
 
 def test_each_job_is_learned_once(bench: Bench) -> None:

@@ -15,6 +15,9 @@ _MOST_USED = 3  # power laws on top of each other
 _LEAST_JOBS = 5
 _EVIDENCE = 6.0  # log-likelihood (times 2) that a feature must bring, the more the more were tried
 _STRETCH = math.log(4.0)  # how far beyond the values seen a power law is followed
+_LEAST_SPREAD = math.log(1.1)  # between the smallest and the largest value seen; less tells of no law
+_STEEPEST = 4.0  # power that is believed: what grows faster is chance
+_MOST_PULL = 60.0  # logarithm: keeps any number of anybody's command line within what a float can hold
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
@@ -51,15 +54,15 @@ class Law:
     low: float
     high: float
 
-    def factor(self, seen: Features, wanted: Features) -> float:
-        """By how much a job with the `wanted` feature takes longer than one with the `seen` feature."""
-        aim = min(max(math.log(wanted[self.feature]), self.low), self.high)
-        return math.exp(self.slope * (aim - math.log(seen[self.feature])))
+    def pull(self, features: Features) -> float:
+        """What the feature multiplies the seconds by, against a job in the middle of those seen."""
+        value = min(max(math.log(features[self.feature]), self.low), self.high)
+        power = self.slope * (value - (self.low + self.high) / 2)
+        return math.exp(min(max(power, -_MOST_PULL), _MOST_PULL))
 
 
 def learn_laws(jobs: Sequence[tuple[Features, float]], names: Iterable[str]) -> list[Law]:
-    """Which of the named features matter, best first, from (features, seconds) of earlier jobs; none if none does."""
-    jobs = [(features, seconds) for features, seconds in jobs if seconds > 0]
+    """Which of the named features matter, best first, from (features, seconds > 0) of earlier jobs; none if none does."""
     if len(jobs) < _LEAST_JOBS:
         return []
     columns = _columns([features for features, _ in jobs], names)
@@ -71,7 +74,7 @@ def learn_laws(jobs: Sequence[tuple[Features, float]], names: Iterable[str]) -> 
         if not _convinces(before, gain, len(jobs), len(columns)):
             break
         xs = columns.pop(name)
-        slope = sum(x * y for x, y in zip(xs, rest, strict=True)) / sum(x * x for x in xs)
+        slope = _slope(xs, rest)
         rest = [y - slope * x for x, y in zip(xs, rest, strict=True)]
         logs = [math.log(features[name]) for features, _ in jobs]
         laws.append(Law(name, slope, min(logs) - _STRETCH, max(logs) + _STRETCH))
@@ -82,12 +85,17 @@ def _columns(seen: Sequence[Features], names: Iterable[str]) -> dict[str, list[f
     """Logarithms of the features that all have and that vary, centred."""
     usable = [name for name in sorted(names) if all(features.get(name, 0.0) > 0 for features in seen)]
     columns = {name: _centred([math.log(features[name]) for features in seen]) for name in usable}
-    return {name: xs for name, xs in columns.items() if max(xs) - min(xs) > 1e-9}
+    return {name: xs for name, xs in columns.items() if max(xs) - min(xs) > _LEAST_SPREAD}
 
 
 def _centred(values: Sequence[float]) -> list[float]:
     mean = statistics.fmean(values)
     return [value - mean for value in values]
+
+
+def _slope(xs: Sequence[float], ys: Sequence[float]) -> float:
+    slope = sum(x * y for x, y in zip(xs, ys, strict=True)) / sum(x * x for x in xs)
+    return min(max(slope, -_STEEPEST), _STEEPEST)
 
 
 def _explained(xs: Sequence[float], ys: Sequence[float]) -> float:

@@ -7,10 +7,9 @@ jobs of each group, and the last jobs of all.
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 from schedulearn.estimate.features import Features, Law, learn_laws
 from schedulearn.estimate.remaining import LEAST_JOBS, Estimate, left_of
@@ -40,33 +39,48 @@ Entry = tuple[int, Finished]  # numbered, because equal jobs are not the same jo
 class _Group:
     """The last jobs of one kind, in the order in which they ended and by their seconds."""
 
-    __slots__ = ("_laws", "entries", "seconds")
+    __slots__ = ("_trends", "entries", "seconds")
 
     def __init__(self) -> None:
         self.entries: deque[Entry] = deque()
         self.seconds: list[float] = []
-        self._laws: dict[frozenset[str], list[Law]] = {}  # as learned since the last change
+        self._trends: dict[frozenset[str], _Trend | None] = {}  # as learned since the last change
 
     def add(self, entry: Entry) -> None:
         self.entries.append(entry)
         insort(self.seconds, entry[1].seconds)
-        self._laws.clear()
+        self._trends.clear()
 
     def drop_oldest(self) -> None:
         oldest = self.entries.popleft()[1].seconds
         del self.seconds[bisect_left(self.seconds, oldest)]
-        self._laws.clear()
+        self._trends.clear()
 
-    def adjusted(self, wanted: Features) -> list[float] | None:
-        """The latest durations as if those jobs had the `wanted` features; None where features do not matter."""
-        seen = [(_features(job), job.seconds) for _, job in islice(reversed(self.entries), _MOST_COMPARED)]
+    def trend(self, wanted: Features) -> "_Trend | None":
+        """How the latest durations depend on the features that the `wanted` have; None where they do not."""
         names = frozenset(name for name, number in wanted.items() if number > 0)
-        if names not in self._laws:
-            self._laws[names] = learn_laws(seen, names)
-        laws = self._laws[names]
-        if not laws:
-            return None
-        return sorted(seconds * math.prod(law.factor(had, wanted) for law in laws) for had, seconds in seen)
+        if names not in self._trends:
+            latest = (job for _, job in islice(reversed(self.entries), _MOST_COMPARED))
+            seen = [(_features(job), job.seconds) for job in latest if job.seconds > 0]
+            laws = learn_laws(seen, names)
+            self._trends[names] = _Trend(laws, sorted(s / _pull(laws, had) for had, s in seen)) if laws else None
+        return self._trends[names]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trend:
+    """Laws, and durations without what they explain: so a question costs no more than a search among these."""
+
+    laws: Sequence[Law]
+    seconds: Sequence[float]  # sorted
+
+    def left(self, wanted: Features, ran: float, source: str) -> Estimate:
+        pull = _pull(self.laws, wanted)
+        return _left(self.seconds, ran / pull, source).times(pull)
+
+
+def _pull(laws: Sequence[Law], features: Features) -> float:
+    return math.prod(law.pull(features) for law in laws)
 
 
 class History:
@@ -103,10 +117,11 @@ class History:
     ) -> Estimate | None:
         """Seconds that a job still runs at this size, having run for `ran`; None while too few jobs are known.
 
-        `features` (see `Finished`) make it finer where they matter, and cost more: leave them out in a hot loop.
+        `features` (see `Finished`) make it finer where they matter.
         """
-        if features and (times := self._adjusted(user, name, {**features, "gpus": gpus})):
-            return _left(times, max(0.0, ran), "jobs of the same name, adjusted to its numbers")
+        wanted = {**features, "gpus": gpus} if features else {}
+        if wanted and (trend := self._trend(user, name, wanted)):
+            return trend.left(wanted, max(0.0, ran), "jobs of the same name, adjusted to its numbers")
         for key, source in _levels(user, name, gpus):
             group = self._groups.get(key)
             if group is not None and len(group.seconds) >= LEAST_JOBS:
@@ -125,9 +140,9 @@ class History:
                 return [job for _, job in group.entries]
         return ()
 
-    def _adjusted(self, user: str, name: str, wanted: Features) -> list[float] | None:
+    def _trend(self, user: str, name: str, wanted: Features) -> _Trend | None:
         groups = (self._groups.get(key) for key in ((user, name), (name,)) if name)
-        return next((times for group in groups if group and (times := group.adjusted(wanted))), None)
+        return next((trend for group in groups if group and (trend := group.trend(wanted))), None)
 
     def _forget(self, entry: Entry) -> None:
         """Out of all groups that still have it: it is the oldest of them all, so it is each group's oldest."""
@@ -138,18 +153,6 @@ class History:
                 group.drop_oldest()
             if not group.entries:
                 del self._groups[key]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For the store: plain JSON values."""
-        return {"keep": self._keep, "keep_all": self._keep_all, "jobs": [asdict(job) for _, job in self._latest]}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "History":
-        """The inverse of `to_dict`."""
-        history = cls(data["keep"], data["keep_all"])
-        for job in data["jobs"]:
-            history.learn(Finished(**job))
-        return history
 
 
 def _levels(user: str, name: str, gpus: int) -> Iterator[tuple[Key, str]]:

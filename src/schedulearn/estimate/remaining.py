@@ -1,6 +1,5 @@
-"""How long a job still takes: from its own steps where the total is known, else from jobs like it."""
+"""How long a job still takes, with a range: from its own steps, or from a row of sorted times."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -39,14 +38,6 @@ def remaining_by_steps(ran: float, step: float, steps: int, step_time: float | N
     expected = max(0.0, steps - step) * (step_time or ran / step)
     doubt = 0.5 * max(0.05, 1.0 - step / steps)
     return Estimate(expected * (1 - doubt), expected, expected * (1 + doubt), "steps")
-
-
-def remaining_by_history(ran: float, durations: Sequence[float]) -> Estimate | None:
-    """From how long earlier jobs like it ran, given that it has already run for `ran`."""
-    times = sorted(durations)
-    if len(times) < LEAST_JOBS or times[-1] <= ran:
-        return None
-    return left_of(times, bisect_right(times, ran), ran, "earlier jobs")
 
 
 def left_of(times: Sequence[float], first: int, ran: float, source: str) -> Estimate:

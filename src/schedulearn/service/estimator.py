@@ -1,12 +1,14 @@
 """How long jobs still run: by their steps, their loss, and the jobs that the store has seen to the end."""
 
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
 from schedulearn.domain.states import JobState
 from schedulearn.estimate import combine
-from schedulearn.estimate.features import Features
+from schedulearn.estimate.features import Features, numbers_in
 from schedulearn.estimate.history import Finished, History
 from schedulearn.estimate.loss import Flattening, Points
 from schedulearn.estimate.remaining import Estimate
@@ -49,6 +51,7 @@ class Estimator:
             steps=job.spec.steps,
             step_time=step_time,
             flat=self._flat(job, progress) if progress and not job.spec.steps else None,
+            features=_features(job),
             time_limit=job.time_limit,
         )
         return combine.remaining(facts, self.history)
@@ -72,7 +75,7 @@ class Estimator:
 
     def duration(self, job: Job) -> Estimate | None:
         """Seconds that such a job runs altogether."""
-        return self.history.duration(job.user, job.spec.name, slots_of(job))
+        return self.history.duration(job.user, job.spec.name, slots_of(job), _features(job))
 
     def _flat(self, job: Job, progress: Progress) -> Estimate | None:
         def points(_: int) -> Points:
@@ -122,5 +125,10 @@ def _finished(job: Job) -> Finished:
 
 
 def _features(job: Job) -> Features:
-    """What it asked for altogether; what it used of that is not measured."""
-    return dict(job.shape.per_worker * job.shape.workers.want)
+    """The numbers of its command line, and what it asked for altogether; what it used of that is not measured."""
+    return {**_numbers(job.spec.command), **job.shape.per_worker * job.shape.workers.want}
+
+
+@lru_cache(maxsize=10_000)  # a policy asks for every job at every decision
+def _numbers(command: str | Sequence[str]) -> Features:
+    return numbers_in(command)
