@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from schedulearn.cli.common.params import params_of
+
 TRACE = "submission_time,num_gpu,duration,deadline\n0,1,10,5000\n1,2,10,5000\n3,1,5,5000\n"
 PROMISED = (
     "policy", "jobs", "completed", "avg_jct", "p50_jct", "p95_jct", "p99_jct", "avg_wait", "makespan", "utilization",
@@ -68,6 +70,19 @@ def test_what_is_left_out_is_told(cli: Any, trace: Path) -> None:
     assert (strict.code, "line 5" in strict.err) == (2, True)
 
 
+def test_numbers_of_a_parameter_come_from_a_file(cli: Any, trace: Path, tmp_path: Path) -> None:
+    times = tmp_path / "times.csv"
+    times.write_text("duration\n30\n10\n20\n")
+    run = ("simulate", "--trace", trace, "--cluster", "1x2", "--policy", "tiresias-gittins", "--json", "--param")
+    assert params_of([f"gpu_times=@{times}"]) == {"gpu_times": (10.0, 20.0, 30.0)}
+    assert cli(*run, f"gpu_times=@{times}").code == 0
+    times.write_text("duration\n30\nten\n")
+    broken = cli(*run, f"gpu_times=@{times}")
+    assert broken.code == 2
+    assert "--param gpu_times" in broken.err
+    assert "line 3 is not a number: 'ten'" in broken.err
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -76,6 +91,11 @@ def test_what_is_left_out_is_told(cli: Any, trace: Path) -> None:
         (["--share", "flowco"], ["--share", "did you mean 'flowcon'"]),
         (["--migrate", "nomad"], ["--migrate", "allowed: none, consolidate"]),
         (["--param", "promote"], ["--param", "KEY=VALUE"]),
+        (["--param", "gpu_times=@/nowhere/times.csv"], ["--param gpu_times", "cannot read", "/nowhere/times.csv"]),
+        (
+            ["--policy", "tiresias-gittins", "--param", "gpu_times=nan,5"],
+            ["--param gpu_times", "rising numbers above 0"],
+        ),
         (["--param", "starvation_guard=x"], ["--param starvation_guard", "not a duration"]),
         (["--cluster", "0x4"], ["--cluster", "16x4"]),
         (["--cluster", "1x2c"], ["--cluster", "no node has a GPU"]),

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from schedulearn.domain.errors import InvalidSpec
+from schedulearn.traces.numbers import read_numbers
 from schedulearn.traces.registry import FORMATS, load
-from schedulearn.traces.tiresias import read_gputimes
 from schedulearn.traces.types import TraceJob
 
 PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster\n" + (
@@ -131,8 +131,8 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["duration\r\n30\r\n10\r\n\r\n20\r\n", "10\n20\n30", '"gpu time"\n30\n20\n1e1\n'])
-def test_gputimes_are_sorted(write, text):
-    assert read_gputimes(Path(write(text))) == (10.0, 20.0, 30.0)
+def test_numbers_of_a_file_are_sorted(write, text):
+    assert read_numbers(Path(write(text))) == (10.0, 20.0, 30.0)
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_gputimes_are_sorted(write, text):
         ("duration\n1\nnan\n", "line 3 must be finite"),
         ("nan\n1\n", "line 1 must be finite"),
         ("duration\n1,2\n", "line 2 is not a number"),
-        ("duration\n", "has no GPU-times"),
-        ("", "has no GPU-times"),
+        ("duration\n", "has no numbers"),
+        ("", "has no numbers"),
     ],
 )
-def test_gputimes_with_holes_are_an_error(write, text, error):
+def test_numbers_of_a_file_with_holes_are_an_error(write, text, error):
     with pytest.raises(InvalidSpec, match=error):
-        read_gputimes(Path(write(text)))
+        read_numbers(Path(write(text)))

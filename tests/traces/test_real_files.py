@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from schedulearn.traces.numbers import read_numbers
 from schedulearn.traces.registry import load
-from schedulearn.traces.tiresias import read_gputimes
 
 TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
 
@@ -67,6 +67,6 @@ def test_pollux_scales_within_a_node(name):
 
 
 def test_gputimes():
-    times = read_gputimes(TRACES / "tiresias/yarn-gput1000.csv")
+    times = read_numbers(TRACES / "tiresias/yarn-gput1000.csv")
     assert (len(times), times[0], times[-1]) == (1_001, 121.0, 53_294_624.0)
     assert list(times) == sorted(times)

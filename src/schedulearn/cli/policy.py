@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import next_steps, note, say, say_facts, say_json
+from schedulearn.cli.common.params import Params, params_of
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view.words import Json, clean
@@ -58,7 +58,7 @@ def set_(
     place: Annotated[str | None, _stage("place")] = None,
     share: Annotated[str | None, _stage("share")] = None,
     migrate: Annotated[str | None, _stage("migrate")] = None,
-    param: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A parameter. Repeatable.")] = None,
+    param: Params = None,
     as_json: AsJson = False,
 ) -> None:
     """Change the policy at once, without a restart. Running jobs go on.
@@ -67,6 +67,7 @@ def set_(
     Examples:
       schedulearn policy set fifo
       schedulearn policy set fifo --place round-robin --param starvation_guard=600
+      schedulearn policy set tiresias-gittins --param gpu_times=@times.csv
     """
     given = {"order": order, "allocate": allocate, "place": place, "share": share, "migrate": migrate}
     with connect() as client:
@@ -76,22 +77,6 @@ def set_(
         return
     say(f"The policy is now {answer['preset']}: {_stages(answer)}", "green")
     next_steps({"watch what it does": "schedulearn top"})
-
-
-def params_of(given: list[str]) -> dict[str, Any]:
-    """`a=1 b=text` with each value read as JSON where it is JSON."""
-    import json
-
-    params: dict[str, Any] = {}
-    for item in given:
-        key, equals, value = item.partition("=")
-        if not key or not equals:
-            raise Failure(f"{item!r} is not a parameter", field="--param", allowed="KEY=VALUE")
-        try:
-            params[key] = json.loads(value)
-        except ValueError:
-            params[key] = value
-    return params
 
 
 def _stages(answer: Json) -> str:

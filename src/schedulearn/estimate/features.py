@@ -62,7 +62,7 @@ class Law:
 
 
 def learn_laws(jobs: Sequence[tuple[Features, float]], names: Iterable[str]) -> list[Law]:
-    """Which of the named features matter, best first, from (features, seconds > 0) of earlier jobs; none if none does."""
+    """Which of the named features matter, best first; none if none does. From earlier jobs, all with seconds > 0."""
     if len(jobs) < _LEAST_JOBS:
         return []
     columns = _columns([features for features, _ in jobs], names)

@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any
 
 from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.units import parse_duration
+from schedulearn.domain.units import parse_duration, short
 from schedulearn.policies.allocate.afs import Afs
 from schedulearn.policies.allocate.cores_attend import CoresAttend
 from schedulearn.policies.allocate.cores_proportional import CoresProportional
@@ -120,8 +120,8 @@ def numbers(value: object, field_name: str) -> tuple[float, ...]:
         found = tuple(float(part) for part in (parts if isinstance(parts, list | tuple) else [parts]))  # type: ignore[arg-type]
     except (TypeError, ValueError):
         found = ()
-    if not found or list(found) != sorted(found) or found[0] <= 0:
-        raise InvalidSpec(field_name, f"{value!r} is not a list of rising numbers", "such as 3250,7200")
+    if not found or not all(0 < number < math.inf for number in found) or list(found) != sorted(found):
+        raise InvalidSpec(field_name, f"{short(value)} is not a list of rising numbers above 0", "such as 3250,7200")
     return found
 
 

@@ -9,8 +9,8 @@ import typer
 
 from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import note
+from schedulearn.cli.common.params import Params, params_of
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.policy import params_of
 
 if TYPE_CHECKING:
     from schedulearn.sim.run import BadRequest, Study
@@ -45,7 +45,7 @@ def _options(
         Text, typer.Option(metavar="NAME", help="How much CPU on one shared machine: fair, flowcon.")
     ] = None,
     migrate: Annotated[Text, typer.Option(metavar="NAME", help="Who should move: none, consolidate, specon.")] = None,
-    param: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A parameter. Repeatable.")] = None,
+    param: Params = None,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Policies know true durations; otherwise they estimate them.")
     ] = False,
