@@ -7,30 +7,42 @@ import pytest
 
 from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt, Worker
+from schedulearn.domain.node import Node
 from schedulearn.domain.ports import Launch
 from schedulearn.domain.spec import Launcher as Kind
 from schedulearn.service.launch import Launcher, Ports
-from support.builders import job
+from support.builders import job, node
 
 
 class NoStore:
-    """Knows nobody, and keeps nothing."""
+    """Knows two servers and nobody, and keeps nothing."""
+
+    def __init__(self, url: str = "") -> None:
+        self._url = url
+
+    def list_nodes(self) -> list[Node]:
+        return [
+            node("here", address="unix:///run/docker.sock"),
+            node("far", address="ssh://ann@gpu2:2222"),
+            node("named", address="tcp://[fd00::2]:2376", labels=(("address", "10.0.0.7"),)),
+            node("six", address="tcp://[fd00::2]:2376"),
+        ]
 
     def add_token(self, *_: object) -> None: ...
 
     def user(self, _: str) -> None: ...
 
     def setting(self, _: str, default: object) -> object:
-        return default
+        return self._url or default
 
 
-def launches(launcher: Kind, *nodes: str) -> list[Launch]:
+def launches(launcher: Kind, *nodes: str, url: str = "") -> list[Launch]:
     spec: Any = {"launcher": launcher, "workers": len(nodes), "gpus": 1}
     workers = [
         Worker(WorkerId(JobId(1), 1, rank), NodeName(node), (DeviceId(f"gpu{rank}"),))
         for rank, node in enumerate(nodes)
     ]
-    store: Any = NoStore()
+    store: Any = NoStore(url)
     folder: Any = None
     return Launcher(store, folder).launches(job(1, **spec), Attempt(AttemptId(JobId(1), 1), 0.0, workers), 0.0)
 
@@ -57,6 +69,21 @@ def test_every_attempt_has_a_port_that_its_workers_share() -> None:
     first, second = launches(Kind.COMMAND, "a"), launches(Kind.TORCHRUN, "a", "b")
     assert len({launch.master_port for launch in second}) == 1
     assert 0 not in (first[0].master_port, second[0].master_port)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "url", "expected"),
+    [
+        (("far", "far"), "", "127.0.0.1"),
+        (("far", "here"), "", "gpu2"),
+        (("named", "far"), "", "10.0.0.7"),
+        (("six", "far"), "", "fd00::2"),
+        (("here", "far"), "http://head.lab:7311", "head.lab"),
+        (("here", "gone"), "", "127.0.0.1"),
+    ],
+)
+def test_workers_on_several_nodes_find_the_first_one(nodes: tuple[str, ...], url: str, expected: str) -> None:
+    assert {launch.master_addr for launch in launches(Kind.TORCHRUN, *nodes, url=url)} == {expected}
 
 
 def test_horovods_processes_see_all_devices_in_worker_0() -> None:

@@ -122,11 +122,14 @@ def remove(
 def label(
     node: Name,
     labels: Annotated[
-        list[str], typer.Argument(metavar="KEY=VALUE", help="Labels to set; `KEY=` takes one away. gpu-type is one.")
+        list[str],
+        typer.Argument(
+            metavar="KEY=VALUE", help="Labels to set; `KEY=` takes one away. gpu-type and address are known."
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Set labels of a node. The label gpu-type names the type of its GPUs.
+    """Set labels of a node. gpu-type names the type of its GPUs, address where other nodes reach it.
 
     \b
     Examples:

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from urllib.parse import urlsplit
 
 from schedulearn.domain.ids import DeviceId, NodeName
 from schedulearn.domain.resources import Resources
 
 GPU_TYPE = "gpu-type"  # the label with which an administrator names the type of a node's GPUs
+REACHED_AT = "address"  # the label that says under which name or address the other nodes reach it
 
 
 class NodeState(StrEnum):
@@ -52,6 +54,11 @@ class Node:
         """What may be leased in all: reserved amounts and devices in outside use taken off."""
         outside = Resources({"gpus": sum(1 for d in self.devices if d.outside_use)})
         return self.capacity - self.reserved - outside
+
+    @property
+    def host(self) -> str:
+        """Where the other nodes reach it; "" for this machine."""
+        return dict(self.labels).get(REACHED_AT) or urlsplit(self.address).hostname or ""
 
     @property
     def awake_state(self) -> NodeState:

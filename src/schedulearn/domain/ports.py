@@ -12,6 +12,8 @@ from schedulearn.domain.node import Node
 from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.usage import Limits, Usage
 
+HERE = "127.0.0.1"  # as the workers on one node see their machine
+
 
 class Clock(Protocol):
     def now(self) -> float:
@@ -30,7 +32,7 @@ class Launch:
     world_size: int = 1
     group: Group | None = None  # as it is when the worker starts; None: so many workers from the first to the last
     local_rank: int = 0
-    master_addr: str = "127.0.0.1"
+    master_addr: str = HERE  # of its first worker
     master_port: int = 0
     together: bool = True  # whether all workers of the attempt are on one node
     snapshot: Path | None = None  # the archive to unpack into a run folder that is still empty

@@ -5,11 +5,12 @@ import socket
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from schedulearn.domain import spec
 from schedulearn.domain.ids import DeviceId, NodeName
 from schedulearn.domain.job import Attempt, Job, Worker
-from schedulearn.domain.ports import Launch
+from schedulearn.domain.ports import HERE, Launch
 from schedulearn.service.auth import hash_token, new_token
 from schedulearn.service.config import DataFolder
 from schedulearn.store import Store
@@ -30,6 +31,7 @@ class Launcher:
         url = self._store.setting("url", "")  # the API may be another process
         crew, here = attempt.crew, Counter[NodeName]()
         port, together = self._ports.next(), len({worker.node for worker in crew}) == 1
+        leader = HERE if together else self._host_of(crew[0].node, url)
         launches = []
         for worker in crew:
             launches.append(
@@ -42,6 +44,7 @@ class Launcher:
                     world_size=len(crew),
                     group=attempt.group,
                     local_rank=here[worker.node],
+                    master_addr=leader,
                     master_port=port,
                     together=together,
                     snapshot=self._snapshot(job),
@@ -53,6 +56,11 @@ class Launcher:
             )
             here[worker.node] += 1
         return [one for one in launches if ranks is None or one.worker.rank in ranks]
+
+    def _host_of(self, name: NodeName, url: str) -> str:
+        """Where workers on other nodes find one on this node; this machine is where jobs find the API."""
+        node = next((node for node in self._store.list_nodes() if node.name == name), None)
+        return (node.host if node else "") or urlsplit(url).hostname or HERE
 
     def _snapshot(self, job: Job) -> Path | None:
         sha = job.spec.snapshot
