@@ -130,20 +130,32 @@ class Page:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
 
+    def _see(self, expression: str) -> Any:
+        """What only looks may be asked again where the page went away under the question."""
+        return wait_until(lambda: self._seen(expression), PATIENCE, expression)[0]
+
+    def _seen(self, expression: str) -> tuple[Any] | None:
+        try:
+            return (self.script(expression),)
+        except AssertionError as error:
+            if "navigated" not in str(error):
+                raise
+            return None
+
     @property
     def text(self) -> str:
         """What a person can read."""
-        return str(self.script("document.body ? document.body.innerText : ''"))
+        return str(self._see("document.body ? document.body.innerText : ''"))
 
     @property
     def address(self) -> str:
-        return str(self.script("location.pathname + location.search"))
+        return str(self._see("location.pathname + location.search"))
 
     def count(self, selector: str) -> int:
-        return int(self.script(f"document.querySelectorAll({json.dumps(selector)}).length"))
+        return int(self._see(f"document.querySelectorAll({json.dumps(selector)}).length"))
 
     def text_of(self, selector: str) -> str:
-        return str(self.script(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
+        return str(self._see(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
 
     def wait_for(self, words: str) -> None:
         """Until it can be read."""
