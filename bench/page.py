@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import uvicorn
 from fastapi import FastAPI
@@ -19,6 +20,7 @@ from bench.service import Service, environment, folder
 sys.path.append(str(Path(__file__).parent.parent / "tests"))  # where the browser is driven
 
 LOADS, FIRST = 300, 50  # page loads, and after how many of them memory is looked at first
+READS = 500  # loads by a program that only reads: no socket ever says that somebody looks at the page
 OPEN = 10  # pages at once
 # Every page, and a word that is there when it can be read.
 PAGES = [
@@ -45,6 +47,7 @@ def measure() -> Figures:
     figures = Figures("The web page")
     with folder() as root, Browser() as browser:
         _loads(figures, root, browser)
+        _reads(figures, root)
         _open(figures, root, browser)
     return figures
 
@@ -72,6 +75,18 @@ def _loads(figures: Figures, root: Path, browser: Any) -> None:
         figures.add("a page load until it can be read, median", median(seconds) * 1e3, "ms")
         figures.add(f"memory after {FIRST} page loads", first, "MB")
         figures.add(f"memory after {LOADS} page loads", _memory(service.pid), "MB")
+    service.stop()
+
+
+def _reads(figures: Figures, root: Path) -> None:
+    service = Service(root / "reads")
+    with service.client() as client, httpx.Client(base_url=service.url, headers={"Origin": service.url}) as reader:
+        reader.post("/login", data={"once": client.login_code()["code"]})
+        reader.get("/").raise_for_status()
+        figures.add("memory after one load without a socket", _memory(service.pid), "MB")
+        for _ in range(READS):
+            reader.get("/").raise_for_status()
+        figures.add(f"memory after {READS} more", _memory(service.pid), "MB")
     service.stop()
 
 

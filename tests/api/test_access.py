@@ -33,6 +33,7 @@ TABLE: list[tuple[str, str, Any, int, int, int, int, int]] = [
     ("POST", f"{V1}/jobs/JOB/pause", None, 401, 202, 403, 202, 403),
     ("POST", f"{V1}/jobs/JOB/resume", None, 401, 409, 403, 409, 403),
     ("POST", f"{V1}/jobs/JOB/migrate", {"node": "gpu2"}, 401, 422, 403, 422, 403),
+    ("GET", f"{V1}/jobs/JOB/migrate", None, 401, 200, 200, 200, 403),
     ("GET", f"{V1}/jobs/JOB/logs", None, 401, 200, 200, 200, 403),
     ("GET", f"{V1}/jobs/JOB/metrics", None, 401, 200, 200, 200, 403),
     ("GET", f"{V1}/jobs/JOB/usage", None, 401, 200, 200, 200, 403),

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from schedulearn.api.spec import iso
 from schedulearn.domain.states import JobState
 from schedulearn.service import logins
 
@@ -48,6 +51,61 @@ def test_who_logs_in_again_and_again_keeps_the_newest_tokens(world: Any, ann: An
     assert kept == {token["id"] for token in made[3:]}
     assert world.client(made[0]["token"]).get(f"{V1}/whoami").status_code == 401
     assert ann.get(f"{V1}/whoami").status_code == 200, "tokens of another kind stay"
+
+
+class Days:
+    """The gateway's clock, moved on by hand."""
+
+    def __init__(self, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._gateway, self._now = world.gateway, world.gateway.now()
+        for part in (world.gateway, world.gateway.auth, world.gateway.people):
+            monkeypatch.setattr(part, "_clock", lambda: self._now)
+
+    def later(self, days: float) -> None:
+        self._now += days * 86400
+        self._gateway.auth.forget()  # what was looked up is good for two seconds, by a clock of its own
+
+
+@pytest.fixture
+def days(world: Any, monkeypatch: pytest.MonkeyPatch) -> Days:
+    return Days(world, monkeypatch)
+
+
+def test_a_log_in_ends_when_it_is_not_used_for_30_days(world: Any, ann: Any, days: Days, problem: Any) -> None:
+    browser = world.client(redeem(world, code_of(ann)).json()["token"])
+    for _ in range(3):
+        days.later(29.9)
+        assert browser.get(f"{V1}/whoami").status_code == 200
+    days.later(30)
+    problem(browser.get(f"{V1}/whoami"), 401)
+    assert ann.get(f"{V1}/whoami").status_code == 200, "tokens of another kind do not end"
+
+
+def test_a_log_in_is_renewed_no_more_than_once_an_hour(
+    world: Any, ann: Any, days: Days, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = world.client(redeem(world, code_of(ann)).json()["token"])
+    renew, renewed = world.store.renew_token, list[int]()
+    monkeypatch.setattr(world.store, "renew_token", lambda *given: (renewed.append(1), renew(*given)))
+    counts = []
+    for _ in range(6):
+        days.later(0.5 / 24 + 1e-6)
+        browser.get(f"{V1}/whoami")
+        counts.append(len(renewed))
+    assert counts == [0, 1, 1, 2, 2, 3]
+
+
+def test_when_tokens_end_is_told_and_ended_ones_are_gone(world: Any, ann: Any, days: Days) -> None:
+    def ends() -> list[str | None]:
+        return [token["expires_at"] for token in ann.get(f"{V1}/tokens").json()["tokens"]]
+
+    redeem(world, code_of(ann))
+    assert ends() == [None, iso(world.gateway.now() + 30 * 86400)]
+    days.later(30)
+    assert ends() == [None]
+    assert len(world.store.tokens("ann")) == 2
+    redeem(world, code_of(ann))
+    assert len(world.store.tokens("ann")) == 2, "the one that has ended is forgotten with the next log-in"
 
 
 def test_the_overview_shows_who_holds_what(world: Any, ann: Any, job: int) -> None:

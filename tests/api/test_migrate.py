@@ -43,7 +43,7 @@ def test_the_owner_and_administrators_may(world: Any, bob: Any, root: Any, runni
         ({"node": "gpu3"}, "node", "there is no node 'gpu3'"),
         ({"node": "local"}, "node", "runs on local already"),
         ({"node": "gone"}, "node", "gone is lost"),
-        ({"node": "full"}, "node", "full has no room"),
+        ({"node": "full"}, "node", "full could not hold its worker"),
         ({"node": 7}, "node", ""),
         ({}, "node", ""),
         ({"nod": "gpu2"}, "nod", "did you mean node"),
@@ -56,6 +56,31 @@ def test_a_wrong_target_is_refused_at_once(
     assert (answer.status_code, answer.json()["field"]) == (422, field)
     assert problem in answer.json()["detail"]
     assert world.requests() == []
+
+
+def test_where_it_could_go_is_told_to_everybody(world: Any, ann: Any, bob: Any, running: int) -> None:
+    busy = replace(GPU2, name=NodeName("busy"), capacity=Resources(cpus=1, memory=8e9))
+    world.save(nodes=[replace(GPU2, name=NodeName("engine"), executor="docker"), busy])
+    world.run(ann.post(JOBS, json={"command": "true", "resources": {"cpus": 1}}).json()["id"], node="busy")
+    moves = {one["node"]: one["problem"] for one in bob.get(f"{JOBS}/{running}/migrate").json()["moves"]}
+    assert moves == {
+        "gpu2": None,
+        "full": "full could not hold its worker even if it were empty",
+        "gone": "gone is lost",
+        "engine": "engine has no image for jobs that name none",
+        "busy": "busy has no room for its worker at present",
+    }
+    for node, problem in moves.items():
+        answer = ann.post(f"{JOBS}/{running}/migrate", json={"node": node})
+        assert answer.status_code == (422 if problem else 202), "what is told is what is done"
+        assert problem is None or problem in answer.json()["detail"]
+
+
+def test_where_a_job_could_go_that_does_not_run(ann: Any, job: int) -> None:
+    answer = ann.get(f"{JOBS}/{job}/migrate")
+    assert answer.status_code == 409
+    assert "cannot be moved while it is queued" in answer.json()["detail"]
+    assert ann.get(f"{JOBS}/4711/migrate").status_code == 404
 
 
 def test_what_is_allowed_is_said(ann: Any, running: int) -> None:

@@ -223,7 +223,9 @@ class Service:
         return 204, b""
 
     def _get_tokens(self, request: Request) -> tuple[int, Any]:
-        return 200, {"tokens": [{"id": 3, "user": "ann", "label": "laptop", "created_at": "2026-03-01T10:00:00Z"}]}
+        laptop = {"id": 3, "user": "ann", "label": "laptop", "created_at": "2026-03-01T10:00:00Z", "expires_at": None}
+        page = {**laptop, "id": 4, "label": "page", "expires_at": "2026-03-31T10:00:00Z"}
+        return 200, {"tokens": [laptop, page]}
 
     def _post_tokens(self, request: Request) -> tuple[int, Any]:
         return 201, {"id": 4, "token": "sl_secret", "user": request.body.get("user") or "me", "label": "x"}

@@ -372,7 +372,11 @@ def test_users(cli, service):
 
 
 def test_tokens(cli, service):
-    assert "laptop" in cli("tokens").out
+    head, laptop, page = cli("tokens").out.splitlines()
+    assert head.split() == ["ID", "USER", "LABEL", "MADE", "ENDS"]
+    assert "laptop" in laptop
+    assert laptop.split()[-1] == "never"
+    assert "2026-03-31" in page
     out = cli("tokens", "create", "--user", "ann").out
     assert "token: sl_secret" in out
     assert f"SCHEDULEARN_URL={service.url}" in out

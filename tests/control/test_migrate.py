@@ -135,7 +135,7 @@ def test_who_is_being_cancelled_holds_its_place_until_its_end() -> None:
     [
         ("nowhere", "there is no node 'nowhere' (allowed: a node with room: b)"),
         ("a", "job 1 runs on a already (allowed: a node with room: b)"),
-        ("small", "small has no room for its worker at present (allowed: a node with room: b)"),
+        ("small", "small could not hold its worker even if it were empty (allowed: a node with room: b)"),
         ("draining", "draining is draining"),
         ("lost", "lost is lost"),
     ],

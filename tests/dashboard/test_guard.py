@@ -2,16 +2,19 @@
 
 import html
 import http.client
+import re
 import socket
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from websockets.exceptions import InvalidStatus
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
+from schedulearn.dashboard.unseen import MOST
 from support.service import Service
 
 from .conftest import link
@@ -49,6 +52,7 @@ def test_the_link_is_good_once_and_leaves_no_secret_in_the_address(service: Serv
     cookie = str(answer.getheader("Set-Cookie"))
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
+    assert "Max-Age=5184000" in cookie
     assert (answer.status, answer.getheader("Location")) == (303, "/")
     again: Any = follow(service, shown)
     assert again.status == 401
@@ -173,6 +177,43 @@ def test_a_socket_needs_a_session(service: Service) -> None:
         assert str(socket.recv(60)).startswith("0")
 
 
+def test_of_pages_whose_browser_never_comes_back_only_the_newest_are_kept(service: Service) -> None:
+    cookie = log_in(service)
+    seen, lost, kept = (number_of(ask(service, "/nowhere", Cookie=cookie)) for _ in range(3))
+    with page_socket(service, cookie, seen) as open_all_the_time:
+        assert is_known(open_all_the_time)
+        for _ in range(MOST - 1):
+            ask(service, "/nowhere", Cookie=cookie)
+        for number, known in ((seen, True), (lost, False), (kept, True)):
+            with page_socket(service, cookie, number) as socket:
+                assert is_known(socket) == known
+
+
+def is_known(socket: ClientConnection) -> bool:
+    """Whether the service still has this page; if not, its script loads it again."""
+    answer = str(socket.recv(60))
+    assert answer[:2] in ("40", "44")
+    return answer.startswith("40")
+
+
+def number_of(answer: Any) -> str:
+    """What a page calls itself when it opens its socket."""
+    found = re.search(r"client_id[^0-9a-f]+([0-9a-f-]{36})", answer.text)
+    assert found
+    return found[1]
+
+
+@contextmanager
+def page_socket(service: Service, cookie: str, number: str) -> Iterator[ClientConnection]:
+    """The socket of a page, as its script opens it; what comes next says whether the page is known."""
+    who = f"client_id={number}&implicit_handshake=true&tab_id={number}&document_id={number}&next_message_id=0"
+    address = f"ws://127.0.0.1:{service.port}{SOCKET}&{who}"
+    with connect(address, additional_headers={"Origin": service.url, "Cookie": cookie}) as socket:
+        assert str(socket.recv(60)).startswith("0")
+        socket.send("40")
+        yield socket
+
+
 def test_a_cookie_is_no_way_into_the_api(service: Service) -> None:
     cookie = log_in(service)
     assert ask(service, "/api/v1/whoami", Cookie=cookie).status == 401
@@ -215,6 +256,15 @@ def test_what_is_not_a_page_is_protected_too(service: Service) -> None:
         assert answer.status in (403, 404)
         assert answer.getheader("X-Content-Type-Options") == "nosniff"
         assert answer.getheader("X-Frame-Options") == "DENY"
+
+
+def test_each_page_lets_the_browser_keep_the_cookie_for_longer(service: Service) -> None:
+    cookie = log_in(service)
+    assert str(ask(service, "/jobs", Cookie=cookie).getheader("Set-Cookie")).startswith(f"{cookie}; HttpOnly; Max-Age=")
+    secure = ask(service, "/jobs", Cookie=cookie, X_Forwarded_Proto="https").getheader("Set-Cookie")
+    assert "Secure" in str(secure)
+    for path in ("/static/page.css", "/login"):
+        assert ask(service, path, Cookie=cookie).getheader("Set-Cookie") is None
 
 
 def test_a_session_ends_with_its_token(service: Service) -> None:

@@ -135,6 +135,7 @@ def test_a_deleted_job_is_gone(page: Page, client: Client) -> None:
     wait_until(lambda: page.address == "/jobs", 60, "back to the table")
     page.open(f"{client.url}/jobs/{job}")
     page.wait_for(f"there is no job {job}")
+    page.problems.clear()  # the browser itself notes the 404
 
 
 def test_what_is_not_there_says_so(page: Page, client: Client) -> None:

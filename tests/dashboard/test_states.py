@@ -1,15 +1,18 @@
 """Nothing there yet, nothing there at all, and a service that goes away: each page says so, and what to do."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from schedulearn.client import Client
+from schedulearn.store import open_store
 from support.browser import Page
 from support.service import Service
 from support.waiting import wait_until
 
 from .conftest import page_alone, submit
+from .test_guard import ask, log_in
 
 AWAY = "The service does not answer"
 # How often the words about trouble went away again.
@@ -55,6 +58,27 @@ def test_what_is_not_there_leads_to_what_is(page: Page, client: Client) -> None:
         page.click(link)
         wait_until(lambda target=target: page.address == target, 60, f"from {path} to {target}")  # type: ignore[misc]
     page.problems.clear()  # the browser itself notes the 404
+
+
+def test_what_is_not_there_is_told_to_programs_too(service: Service, client: Client) -> None:
+    cookie = log_in(service)
+    for path in (*MISSING, "/jobs/0", "/jobs/abc", "/jobs/999999999999999", "/jobs/9999999999999999"):
+        assert ask(service, path, Cookie=cookie).status == 404, path
+    assert ask(service, f"/jobs/{submit(client)}", Cookie=cookie).status == 200
+
+
+def test_a_log_in_that_has_ended_is_told_and_leads_back(page: Page, client: Client, service: Service) -> None:
+    page.open(f"{client.url}/jobs?search=x")
+    page.wait_for("Log out")
+    with open_store(service.data / "schedulearn.db") as store:
+        for token in client.tokens():
+            if token["label"] == "page":
+                store.renew_token(token["id"], time.time())
+    page.wait_for("Your log-in has ended: it was revoked, or not used for 30 days.")
+    page.fill("#token", service.token)
+    page.press("Enter")
+    wait_until(lambda: page.address == "/jobs?search=x", 60, "back to where it was")
+    page.wait_for("Log out")
 
 
 def test_every_page_tells_that_the_service_is_away_and_recovers(

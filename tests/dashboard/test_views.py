@@ -1,5 +1,6 @@
 """What pages are made of, without a browser: markup, addresses, figures of curves, output."""
 
+import re
 from html.parser import HTMLParser
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from schedulearn.client import Client, types
 from schedulearn.dashboard.markup import el, join
 from schedulearn.dashboard.views import charts
+from schedulearn.dashboard.views.job import not_there
 from schedulearn.dashboard.views.jobs import Wanted, pager
 from schedulearn.dashboard.views.parts import cores, spark
 from schedulearn.dashboard.watch import OutputReader, plain
@@ -46,6 +48,20 @@ def test_no_text_becomes_markup(text: str, value: str) -> None:
     assert seen.tags == ["p", "b"]
     assert seen.words == text + text
     assert seen.attributes["title"] == value
+
+
+@pytest.mark.parametrize(
+    ("problems", "words"),
+    [
+        ([], "There is no other server to move it to."),
+        ([None, None], ""),
+        ([None, "b is lost"], "b is lost"),
+        (["a is lost", "b is full"], "No other server can take it now:a is lostb is full"),
+    ],
+)
+def test_where_a_job_cannot_move_and_why(problems: list[str | None], words: str) -> None:
+    moves: list[types.PossibleMove] = [{"node": "x", "problem": problem} for problem in problems]
+    assert re.sub("<[^>]*>", "", not_there(moves)) == words
 
 
 def test_markup_is_escaped_once() -> None:

@@ -61,6 +61,24 @@ def test_tokens(store):
     assert store.add_token("bob", "", "bb", AT) > second
 
 
+def test_tokens_that_end(store):
+    first, second = (store.add_token("ann", "page", hash, AT, expires_at=AT + 10) for hash in ("aa", "bb"))
+    store.add_token("ann", "laptop", "cc", AT)
+    store.add_token("ann", "attempt", "dd", AT, ATTEMPT)
+    assert store.token_by_hash("aa") == TokenRow(first, "ann", "page", AT, None, AT + 10)
+    store.renew_token(second, AT + 20)
+    store.renew_token(4711, AT + 20)
+    assert [(t.expires_at, t.has_ended(AT + 10)) for t in store.tokens()] == [
+        (AT + 10, True),
+        (AT + 20, False),
+        (None, False),
+    ]
+    store.drop_ended_tokens(AT + 9)
+    assert len(store.tokens()) == 3
+    store.drop_ended_tokens(AT + 10)
+    assert [store.token_by_hash(hash) is None for hash in ("aa", "bb", "cc", "dd")] == [True, False, False, False]
+
+
 def test_tokens_of_attempts(store):
     other = AttemptId(JobId(17), 3)
     id = store.add_token("ann", "attempt", "aa", AT, ATTEMPT)

@@ -1,6 +1,7 @@
 """Migrations: from nothing to the tables as they are declared."""
 
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from alembic.script import ScriptDirectory
 
 from schedulearn import store as package
 from schedulearn.domain.errors import StoreError
-from schedulearn.domain.ids import NodeName
+from schedulearn.domain.ids import AttemptId, NodeName
 from schedulearn.domain.job import HistoryEvent
 from schedulearn.domain.node import Node, NodeState
 from schedulearn.domain.resources import Resources
@@ -105,11 +106,25 @@ def test_jobs_and_history_from_before_notices_are_kept_and_nobody_is_told_of_the
         store.save_cycle(Cycle(fence, jobs=[row.job], events=[event]))
         before = store.job(number), store.events_after(0)
         with store._db.write() as connection:  # as the step before leaves it
-            for statement in ("DROP TABLE notices", "DROP TABLE subscriptions"):
-                connection.exec_driver_sql(statement)
+            for table in ("notices", "subscriptions"):
+                connection.exec_driver_sql(f"DROP TABLE {table}")
+            connection.exec_driver_sql("ALTER TABLE tokens DROP COLUMN expires_at")
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0006'")
     with open_store(url) as store:
         assert (store.job(number), store.events_after(0)) == before
         store.follow_ends()
         assert store.new_ends()[0] == []
         assert store.keep_secret("ann", "one") == "one"
+
+
+def test_log_ins_from_before_tokens_ended_end_some_time_from_now(url):
+    with open_store(url) as store:
+        for label, hash, attempt in (("page", "aa", None), ("laptop", "bb", None), ("page", "cc", AttemptId(1, 1))):
+            store.add_token("ann", label, hash, 1.0, attempt)
+        with store._db.write() as connection:  # as the step before leaves it
+            connection.exec_driver_sql("ALTER TABLE tokens DROP COLUMN expires_at")
+            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0007'")
+    now = time.time()
+    with open_store(url) as store:
+        assert store.token_by_hash("aa").expires_at >= round(now, 6) + 30 * 86400 - 1e-6
+        assert [store.token_by_hash(hash).expires_at for hash in ("bb", "cc")] == [None, None]

@@ -1,6 +1,9 @@
 """Who ran where and when."""
 
+from schedulearn.domain.ids import DeviceId
+from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.states import JobState
+from schedulearn.store import Span
 
 AT = 1_700_000_000.25
 
@@ -10,18 +13,19 @@ def test_workers_by_the_time_they_ran(make):
     attempt = make.attempt(job, 2)
     first, second = attempt.workers
     first.started_at, first.ended_at = AT + 10, AT + 20
+    first.devices, first.outcome = (DeviceId("GPU-0"), DeviceId("ü")), Outcome(Ending.EXITED, 3)
     second.started_at = AT + 15
     make.save(attempts=[attempt])
 
     found = make.store.timeline(AT, AT + 100, 10)
 
-    assert [(span.worker, span.name, span.user, span.stop, span.until) for span in found.spans] == [
-        (second, "mnist", "ann", None, None),
-        (first, "mnist", "ann", None, AT + 20),
+    assert found.spans == [
+        Span(second.id, second.node, (), AT + 15, None, "mnist", "ann", None, None),
+        Span(first.id, first.node, first.devices, AT + 10, first.outcome, "mnist", "ann", None, AT + 20),
     ]
     assert (found.total, found.first_at) == (2, AT)
     assert make.store.timeline(AT, AT + 10, 10).spans == []
-    assert [span.worker for span in make.store.timeline(AT + 21, AT + 22, 10).spans] == [second]
+    assert [span.worker for span in make.store.timeline(AT + 21, AT + 22, 10).spans] == [second.id]
     assert make.store.timeline(AT, AT + 100, 1).total == 2
 
 

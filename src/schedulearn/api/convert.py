@@ -197,18 +197,17 @@ def _worker(worker: Worker) -> WorkerOut:
 
 
 def span_out(span: Span) -> SpanOut:
-    worker = span.worker
     return SpanOut(
-        worker=str(worker.id),
-        job=worker.id.job,
+        worker=str(span.worker),
+        job=span.worker.job,
         name=span.name,
         user=span.user,
-        node=worker.node,
-        devices=list(worker.devices),
-        started_at=iso(worker.started_at or 0.0),
+        node=span.node,
+        devices=list(span.devices),
+        started_at=iso(span.started_at),
         ended_at=_iso(span.until),
         stop=span.stop,
-        exit=exit_out(worker.outcome),
+        exit=exit_out(span.outcome),
     )
 
 

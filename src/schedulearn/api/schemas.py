@@ -132,6 +132,15 @@ class ExplanationOut(BaseModel):
     stage: str | None
 
 
+class MoveOut(BaseModel):
+    node: str
+    problem: str | None  # why it cannot go there now; null: it can
+
+
+class MovePage(BaseModel):
+    moves: list[MoveOut]
+
+
 class WorkerOut(BaseModel):
     worker: str
     node: str
@@ -323,6 +332,7 @@ class TokenOut(BaseModel):
     user: str
     label: str
     created_at: str
+    expires_at: str | None  # a log-in to the page ends then, unless it is used before; null: never by itself
 
 
 class TokenPage(BaseModel):

@@ -12,7 +12,13 @@ from schedulearn.cli.view.table import Cell, Column
 from schedulearn.cli.view.words import Json, clock
 
 app = verb_app()
-COLUMNS = (Column("ID", right=True), Column("USER", flex=True), Column("LABEL", flex=True), Column("MADE"))
+COLUMNS = (
+    Column("ID", right=True),
+    Column("USER", flex=True),
+    Column("LABEL", flex=True),
+    Column("MADE"),
+    Column("ENDS"),
+)
 
 
 @app.callback(invoke_without_command=True)
@@ -41,8 +47,13 @@ def list_(as_json: AsJson = False) -> None:
     now = datetime.now(UTC)
     say_table(
         COLUMNS,
-        [(Cell(str(t["id"]), "bold"), t["user"], t.get("label") or "", clock(t.get("created_at"), now)) for t in found],
+        [(Cell(str(t["id"]), "bold"), t["user"], t.get("label") or "", *_times(t, now)) for t in found],
     )
+
+
+def _times(token: Json, now: datetime) -> tuple[str, str]:
+    """When it was made, and when it ends: a log-in to the page some time after it was used last, others never."""
+    return clock(token.get("created_at"), now), clock(token.get("expires_at"), now) or "never"
 
 
 @app.command()

@@ -151,6 +151,10 @@ class Client:
         """Let it save, stop, and go on over there."""
         return cast(types.Job, self._of_job("POST", job, "/migrate", body={"node": node}))
 
+    def possible_moves(self, job: int) -> list[types.PossibleMove]:
+        """Where it could migrate to now, and why not to the other nodes."""
+        return cast(list[types.PossibleMove], self._of_job("GET", job, "/migrate")["moves"])
+
     def wait(self, job: int, timeout: float | None = None, patience: float = PATIENCE) -> types.Job:
         """The job once it is finished. WaitTimeout after `timeout` seconds; a restart of the service is survived."""
         deadline = None if timeout is None else time.monotonic() + timeout

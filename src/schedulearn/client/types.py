@@ -160,6 +160,11 @@ class Explanation(TypedDict):
     stage: str | None
 
 
+class PossibleMove(TypedDict):
+    node: str
+    problem: str | None  # why it cannot go there now; None: it can
+
+
 class AttemptWorker(TypedDict):
     worker: str
     node: str
@@ -331,6 +336,7 @@ class Token(TypedDict):
     user: str
     label: str
     created_at: str
+    expires_at: str | None  # a log-in to the page ends then, unless it is used before; None: never by itself
 
 
 class NewToken(TypedDict):

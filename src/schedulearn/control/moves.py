@@ -5,15 +5,16 @@ is promised to it, so nobody else can take it.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from schedulearn.control import growth
 from schedulearn.control.contest import Undo
-from schedulearn.control.ledger import Ledger
+from schedulearn.control.ledger import Ledger, NodeLedger
 from schedulearn.control.state import State
 from schedulearn.domain.errors import BadPlan, Conflict, InvalidSpec
 from schedulearn.domain.ids import NodeName
 from schedulearn.domain.job import Job, Move, Spot
-from schedulearn.domain.node import NodeState
+from schedulearn.domain.node import Node, NodeState
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.states import PASSING, JobState
 from schedulearn.domain.units import format_duration
@@ -24,29 +25,66 @@ Wish = tuple[Job, Sequence[NodeName]]  # a job, and a node for each of its worke
 # --- where to
 
 
+class Destination(NamedTuple):
+    """A node where a job does not run yet, or not with all its workers."""
+
+    node: NodeName
+    problem: str  # why it cannot go there now; "" if it can
+
+
+def destinations(ledger: Ledger, job: Job) -> list[Destination]:
+    """Where a running job could go, and why not to the other nodes: what `spots_on` would say of each of them."""
+    _must_run(job)
+    return _others(ledger, job)
+
+
 def spots_on(ledger: Ledger, job: Job, name: NodeName) -> tuple[Spot, ...]:
     """A place for all workers of a running job on that node. Otherwise it is said why not, and what would be right."""
+    _must_run(job)
+    node = ledger.node(name)
+    problem = _against(ledger, job, node.node) if node else f"there is no node {name!r}"
+    found = None if problem else _room_on(ledger, job, name)
+    if not found:
+        able = [other.node for other in _others(ledger, job) if not other.problem]
+        allowed = f"a node with room: {', '.join(able)}" if able else "no other node has room at present"
+        raise InvalidSpec("node", problem, allowed)
+    return found
+
+
+def _must_run(job: Job) -> None:
     if job.state is not JobState.RUNNING:
         raise Conflict(f"job {job.id} cannot be moved while it is {job.state}; only a running one can")
-    node = ledger.node(name)
-    if node is None:
-        raise InvalidSpec("node", f"there is no node {name!r}", _others(ledger, job))
-    if all(spot.node == name for spot in job.spots):
-        raise InvalidSpec("node", f"job {job.id} runs on {name} already", _others(ledger, job))
-    if node.node.state is not NodeState.UP:
-        raise InvalidSpec("node", f"{name} is {node.node.state}", _others(ledger, job))
+
+
+def _others(ledger: Ledger, job: Job) -> list[Destination]:
+    there = [node for node in ledger if not _is_on(job, node.name)]
+    return [Destination(node.name, _against(ledger, job, node.node)) for node in there]
+
+
+def _against(ledger: Ledger, job: Job, node: Node) -> str:
+    """Why the job cannot go there; "" if it can."""
+    if _is_on(job, node.name):
+        return f"job {job.id} runs on {node.name} already"
+    if node.state is not NodeState.UP:
+        return f"{node.name} is {node.state}"
+    if _room_on(ledger, job, node.name):
+        return ""
+    if not job.shape.suits(node):
+        docker = node.executor == "docker"
+        return f"{node.name} {'has no image for jobs that name none' if docker else 'runs no containers'}"
+    workers = "its worker" if job.workers == 1 else f"its {job.workers} workers"
+    if NodeLedger(node.at_best).room_for(job.shape) < job.workers:
+        return f"{node.name} could not hold {workers} even if it were empty"
+    return f"{node.name} has no room for {workers} at present"
+
+
+def _is_on(job: Job, name: NodeName) -> bool:
+    return all(spot.node == name for spot in job.spots)
+
+
+def _room_on(ledger: Ledger, job: Job, name: NodeName) -> tuple[Spot, ...] | None:
     found = find_spots(ledger, [(job, [name] * job.workers)])
-    if found is None:
-        workers = "its worker" if job.workers == 1 else f"its {job.workers} workers"
-        raise InvalidSpec("node", f"{name} has no room for {workers} at present", _others(ledger, job))
-    return found[0]
-
-
-def _others(ledger: Ledger, job: Job) -> str:
-    """The nodes where the job could go now."""
-    names = [node.name for node in ledger if any(spot.node != node.name for spot in job.spots)]
-    able = [name for name in names if find_spots(ledger, [(job, [name] * job.workers)])]
-    return f"a node with room: {', '.join(able)}" if able else "no other node has room at present"
+    return found[0] if found else None
 
 
 def find_spots(ledger: Ledger, wishes: Sequence[Wish]) -> list[tuple[Spot, ...]] | None:

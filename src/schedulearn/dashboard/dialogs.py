@@ -47,6 +47,11 @@ class Dialog:
             ui.button(verb, on_click=go, color="negative" if destroys else "primary").props("unelevated no-caps")
         return go
 
+    def only_tell(self) -> None:
+        """There is nothing to be done, but to read it."""
+        with self._buttons:
+            ui.button("Back", on_click=self._dialog.close, color=None).props("flat no-caps autofocus")
+
     async def _try(self, act: Act) -> bool:
         try:
             await act()
@@ -74,9 +79,21 @@ def ask(title: str, value: str, hint: str, act: Callable[[str], Awaitable[object
 
 
 def choose(
-    title: str, label: str, options: list[str], act: Callable[[str], Awaitable[object]], verb: str, done: str
+    title: str,
+    label: str,
+    options: list[str],
+    act: Callable[[str], Awaitable[object]],
+    verb: str,
+    done: str,
+    note: Safe,
 ) -> None:
+    """One of these, if there is any; `note` says why not others."""
     asked = Dialog(title)
     with asked.content:
-        field = ui.select(options, label=label, value=options[0]).props("outlined dense")
+        if options:
+            field = ui.select(options, label=label, value=options[0]).props("outlined dense")
+        Live(note)
+    if not options:
+        asked.only_tell()
+        return
     asked.offer(verb, lambda: act(field.value), done)

@@ -7,9 +7,12 @@ from fastapi import Request
 from nicegui import ui
 
 from schedulearn.client import ApiError, NoSuchJob, ServiceUnreachable, types
+from schedulearn.dashboard.guard import login_address
 from schedulearn.dashboard.live import Live
 from schedulearn.dashboard.markup import Safe, el, join
 from schedulearn.dashboard.session import KEY, Session
+from schedulearn.dashboard.unseen import counted
+from schedulearn.dashboard.views.parts import panel
 
 EVERY = 1.0  # seconds between two looks
 _PATIENCE = 120.0  # seconds
@@ -39,7 +42,7 @@ PLACES = [
 
 def serve(address: str, page: Callable[..., Awaitable[None]]) -> None:
     """This page, there. A service that answers slowly delays it; the library would rather show an error."""
-    ui.page(address, response_timeout=_PATIENCE)(page)
+    ui.page(address, response_timeout=_PATIENCE)(counted(page))
 
 
 class Frame:
@@ -47,6 +50,7 @@ class Frame:
 
     def __init__(self, request: Request, title: str, here: str) -> None:
         self.session: Session = request.scope[KEY]
+        self._address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         ui.page_title(f"{title} · Schedulearn")
         ui.add_head_html(_HEAD)
         ui.colors(primary="#2f5fd0", negative="#c5363c", positive="#17724a")
@@ -59,6 +63,11 @@ class Frame:
         Once for each page, and each look asks the service: one that does not would hide what another has found.
         """
         ui.timer(every, lambda: self.attempt(look))
+
+    def missing(self, title: str, words: str, link: str, href: str) -> None:
+        """In place of the page's content: what was asked for is not there (404), and the way to what is."""
+        ui.context.client.status_code = 404
+        Live(panel(title, el("p", f"{words} ", el("a", link, href=href), class_="empty")))
 
     def load_again(self) -> None:
         """For a page that could not even be begun: load it anew as soon as the service answers."""
@@ -80,7 +89,7 @@ class Frame:
             raise
         except ApiError as problem:
             if problem.status == 401:
-                ui.navigate.to("/login")
+                ui.navigate.to(login_address(self._address, ended=True))
             self._trouble.show(_refused(str(problem)))
             return False
         self._trouble.show(Safe(""))

@@ -4,7 +4,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -17,6 +17,7 @@ from schedulearn.dashboard.session import KEY, Session, Sessions
 # For people who are not logged in: nothing of anybody's. A folder ends with a slash.
 OPEN = ("/login", "/static/", "/favicon.ico")
 _MOST_BODY = 2_000_000  # bytes of what a browser sends at once: a form, or what a page without a socket has to say
+_KEEP = 60 * 86400  # seconds
 _COOKIE = re.compile(r"([0-9]{1,18})\.([!-~]{1,200})")
 _SCRIPT = re.compile(rb"<script(?=[\s>])")
 _POLICY = (
@@ -48,6 +49,29 @@ def token_in(headers: Headers) -> tuple[int, str]:
     return (int(match[1]), match[2]) if match else (0, "")
 
 
+def cookie_for(headers: Headers, scheme: str, number: int, token: str) -> str:
+    """The cookie that logs a browser in, anew with each page: it ends some time after the last one.
+
+    It is kept for longer than the service keeps an unused token, so that the page can say that the log-in has ended.
+    """
+    carrier = Response()
+    carrier.set_cookie(
+        cookie_name(headers),
+        f"{number}.{token}",
+        max_age=_KEEP,
+        httponly=True,
+        samesite="lax",  # not strict: who follows a link to a page from elsewhere is logged in there too
+        secure=headers.get("x-forwarded-proto", scheme) == "https",
+    )
+    return carrier.headers["set-cookie"]
+
+
+def login_address(wanted: str, ended: bool = False) -> str:
+    """Where to log in, and go on from there; `ended`: to be told that one was logged in before."""
+    query = {**({"ended": "1"} if ended else {}), **({} if wanted == "/" else {"next": wanted})}
+    return "/login" + (f"?{urlencode(query)}" if query else "")
+
+
 class Guard:
     """Lets logged-in people through, and what their own browser asks for on their behalf; nobody else."""
 
@@ -71,6 +95,8 @@ class Guard:
                 await self._turn_away(session, scope, receive, out)
                 return
             scope[KEY] = session
+            if isinstance(out, _Protected):
+                out.cookie = cookie_for(headers, scope["scheme"], *token_in(headers))
         await self._app(scope, _bounded(receive) if scope["type"] == "http" else receive, out)
 
     async def _session(self, headers: Headers) -> Session | ServiceUnreachable | None:
@@ -91,8 +117,8 @@ class Guard:
             wanted = quote(scope["path"]) + (
                 f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
             )
-            back = "" if wanted == "/" else f"?next={quote(wanted, safe='')}"
-            await RedirectResponse(f"/login{back}", 303)(scope, receive, send)
+            had_one = bool(token_in(Headers(scope=scope))[1])
+            await RedirectResponse(login_address(wanted, had_one), 303)(scope, receive, send)
 
 
 def _is_open(path: str) -> bool:
@@ -134,6 +160,7 @@ class _Protected:
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self.cookie = ""  # to be set with a page
         self._nonce = secrets.token_urlsafe(16)
         self._start: Message | None = None  # of a page of HTML, until all of it is there
         self._body = b""
@@ -146,6 +173,8 @@ class _Protected:
             is_html = headers.get("content-type", "").startswith("text/html")
             if is_html and "content-security-policy" not in headers:  # a report brings a stricter one of its own
                 headers["Content-Security-Policy"] = _POLICY.format(nonce=self._nonce)
+                if self.cookie:
+                    headers.append("Set-Cookie", self.cookie)
                 self._start = message
                 return
         elif self._start:

@@ -6,15 +6,14 @@ from contextlib import suppress
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
-from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from schedulearn.client import ApiError, Client, ClientError, ServiceUnreachable, types
-from schedulearn.dashboard.guard import cookie_name, token_in
+from schedulearn.dashboard.guard import cookie_for, cookie_name, token_in
 from schedulearn.dashboard.markup import Safe, el, join
 from schedulearn.dashboard.session import Sessions
 
-_KEEP = 30 * 86400  # seconds for which a browser keeps the cookie
+_ENDED = "Your log-in has ended: it was revoked, or not used for 30 days. Please log in again."
 _TIMEOUT = 15.0
 _TOO_LONG = 10_000  # bytes of a form
 _A_TOKEN = re.compile(r"[!-~]+")
@@ -25,13 +24,13 @@ def login_routes(sessions: Sessions) -> APIRouter:
     router = APIRouter()
 
     @router.get("/login")
-    def show(once: str = "", next: str = "/") -> Response:
+    def show(once: str = "", next: str = "/", ended: str = "") -> Response:
         """The form. A one-time code is not used up yet: programs that only preview a link would do that too."""
         try:
             _knock(sessions.url)
         except ServiceUnreachable as problem:
             return away_page(str(problem))
-        return _button(once) if once else _form(next)
+        return _button(once) if once else _form(next, _ENDED if ended else "")
 
     @router.post("/login")
     async def log_in(request: Request) -> Response:
@@ -86,19 +85,9 @@ def _own_token(url: str, token: str) -> types.NewToken:
 def _welcome(request: Request, made: types.NewToken, wanted: str) -> Response:
     """Sets the cookie, and goes on to where somebody wanted to go."""
     answer = RedirectResponse(wanted if _OURS.fullmatch(wanted) else "/", 303, {"Cache-Control": "no-store"})
-    answer.set_cookie(
-        cookie_name(request.headers),
-        f"{made['id']}.{made['token']}",
-        max_age=_KEEP,
-        httponly=True,
-        samesite="lax",  # not strict: who follows a link to a page from elsewhere is logged in there too
-        secure=_is_secure(request.headers, request.url.scheme),
-    )
+    cookie = cookie_for(request.headers, request.url.scheme, made["id"], made["token"])
+    answer.headers.append("Set-Cookie", cookie)
     return answer
-
-
-def _is_secure(headers: Headers, scheme: str) -> bool:
-    return headers.get("x-forwarded-proto", scheme) == "https"
 
 
 def _button(code: str) -> Response:

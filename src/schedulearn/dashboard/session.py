@@ -8,7 +8,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from schedulearn.client import ApiError, Client, types
+from schedulearn.client import ApiError, Client, ServiceUnreachable, types
 
 T = TypeVar("T")
 KEY = "schedulearn.session"  # where the guard leaves it in a request's scope
@@ -82,7 +82,9 @@ class Sessions:
             return session
         try:
             user = await asyncio.to_thread(self._who, token)
-        except ApiError:
+        except ApiError as problem:
+            if problem.status != 401:  # somebody in between has trouble: that ends no log-in
+                raise ServiceUnreachable(str(problem)) from problem
             self.forget(token)
             return None
         if session is None:

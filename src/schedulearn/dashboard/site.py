@@ -15,6 +15,7 @@ from schedulearn.dashboard.login import away_page, login_routes
 from schedulearn.dashboard.pages import nowhere, register
 from schedulearn.dashboard.reports import report_routes
 from schedulearn.dashboard.session import Sessions
+from schedulearn.dashboard.unseen import counted
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -31,7 +32,7 @@ class Site:
         register()
         ui.run_with(
             self._inner,
-            root=nowhere,
+            root=counted(nowhere),
             title="Schedulearn",
             favicon=_STATIC / "icon.svg",
             language="en-GB",

@@ -61,6 +61,12 @@ class Node:
         return dict(self.labels).get(REACHED_AT) or urlsplit(self.address).hostname or ""
 
     @property
+    def at_best(self) -> "Node":
+        """Answering, and with nobody outside on its devices. Both may come again."""
+        devices = tuple(replace(device, outside_use="") for device in self.devices)
+        return replace(self, state=NodeState.UP, devices=devices)
+
+    @property
     def awake_state(self) -> NodeState:
         """The state while it answers."""
         return NodeState.DRAINING if self.drain else NodeState.UP

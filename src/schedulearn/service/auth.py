@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from schedulearn.domain.errors import NotAllowed, SchedulearnError
 from schedulearn.domain.ids import AttemptId
-from schedulearn.store import Store
+from schedulearn.store import Store, TokenRow
 
 ADMIN, USER, JOB = "admin", "user", "job"
 CACHE_SECONDS = 2.0  # a token revoked by another process is refused after this at the latest
 CACHE_SIZE = 10_000
+UNUSED_FOR = 30 * 86400.0  # seconds without use after which a log-in ends
+_RENEW_EVERY = 3600.0  # seconds: however often a log-in is used, this is how often that is written down
 
 
 class NotAuthenticated(SchedulearnError):
@@ -63,9 +65,11 @@ def hash_token(token: str) -> str:
 class Authenticator:
     """Finds the caller of a token, with a small cache: most requests come in bursts from the same caller."""
 
-    def __init__(self, store: Store, now: Callable[[], float] = time.monotonic) -> None:
-        self._store = store
-        self._now = now
+    def __init__(
+        self, store: Store, clock: Callable[[], float] = time.time, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """By the `clock` tokens end; by `now` what was looked up is looked up again."""
+        self._store, self._clock, self._now = store, clock, now
         self._cache: dict[str, tuple[float, Caller]] = {}  # hash -> (good until, caller)
 
     def cached(self, token: str) -> Caller | None:
@@ -93,7 +97,16 @@ class Authenticator:
         if token and token.attempt:
             # A job goes on reporting when its user has been removed.
             return Caller(token.user, JOB, attempt=token.attempt)
-        user = self._store.user(token.user) if token else None
+        user = self._store.user(token.user) if token and self._lasts(token) else None
         if user is None:
             raise NotAuthenticated("a valid token is needed")
         return Caller(user.name, user.role, 100 if user.max_priority is None else user.max_priority)
+
+    def _lasts(self, token: TokenRow) -> bool:
+        """Whether it has not ended. One that ends does so some time after it was used last: that is now."""
+        now = self._clock()
+        if token.has_ended(now):
+            return False
+        if token.expires_at is not None and token.expires_at < now + UNUSED_FOR - _RENEW_EVERY:
+            self._store.renew_token(token.id, now + UNUSED_FOR)
+        return True

@@ -12,6 +12,7 @@ from typing import Any
 
 from schedulearn import __version__
 from schedulearn.control.explain import Explanation
+from schedulearn.control.moves import Destination
 from schedulearn.domain.errors import Conflict, InvalidSpec, NotAllowed, NotFound
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt
@@ -26,7 +27,7 @@ from schedulearn.service.besides import Besides
 from schedulearn.service.config import DataFolder
 from schedulearn.service.limits import check_cpus_limit
 from schedulearn.service.logins import Logins
-from schedulearn.service.moving import check_move
+from schedulearn.service.moving import check_move, possible_moves
 from schedulearn.service.notify.desk import Desk
 from schedulearn.service.overview import Lookout, Overview, Waiting
 from schedulearn.service.people import People
@@ -80,7 +81,7 @@ class Gateway:
         self._snapshots = SnapshotFolder(data / "snapshots", snapshot_limit)
         self._adviser = Adviser(store)
         self._closing = threading.Event()
-        self.auth = Authenticator(store)
+        self.auth = Authenticator(store, clock)
         self.people = People(store, self.auth, clock)
         self.notify = Desk(store, clock)
         self.beside = Besides(store, data, self._own)
@@ -151,6 +152,10 @@ class Gateway:
         row = self._own(caller, job)
         check_move(row, node, self._store.list_nodes(), self._store.leases())
         return self._ask("migrate", row, {"node": node}, caller)
+
+    def possible_moves(self, job: JobId) -> list[Destination]:
+        """Where `migrate` could send it now, and why not elsewhere."""
+        return possible_moves(self.job(job), self._store.list_nodes(), self._store.leases())
 
     def update(self, caller: Caller, job: JobId, fields: Mapping[str, Any]) -> JobRow:
         """New priority, deadline, limits, number of workers or target.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from schedulearn.domain.errors import NotAllowed
-from schedulearn.service.auth import Caller, NotAuthenticated, hash_token
+from schedulearn.service.auth import UNUSED_FOR, Caller, NotAuthenticated, hash_token
 from schedulearn.service.people import NewToken, People
 
 GOOD_FOR = 12 * 3600.0  # seconds
@@ -49,10 +49,13 @@ class Logins:
         return Login(code, user, until)
 
     def redeem(self, code: str) -> NewToken:
-        """A new token for a code, once; NotAuthenticated if it is not, or no longer, good."""
+        """A new token for a code, once; it ends when it is not used for long.
+
+        NotAuthenticated if the code is not, or no longer, good.
+        """
         with self._lock:
             user, until = self._codes.pop(hash_token(code), ("", 0.0))
         if until <= self._clock():
             raise NotAuthenticated("this code was used before, is too old, or never was: ask for a new one")
         self._people.drop_oldest(user, LABEL, _MOST_TOKENS - 1)
-        return self._people.make_token(user, LABEL)
+        return self._people.make_token(user, LABEL, UNUSED_FOR)

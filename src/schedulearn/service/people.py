@@ -60,9 +60,10 @@ class People:
         self._auth.forget()
 
     def tokens(self, caller: Caller) -> list[TokenRow]:
-        """The caller's own; an administrator sees everybody's."""
+        """The caller's own; an administrator sees everybody's. Those that have ended are not shown."""
         caller.must_be_person()
-        return self._store.tokens(None if caller.is_admin else caller.name)
+        found = self._store.tokens(None if caller.is_admin else caller.name)
+        return [token for token in found if not token.has_ended(self._clock())]
 
     def add_token(self, caller: Caller, user: str | None, label: str) -> NewToken:
         owner = caller.name if user is None else user
@@ -70,14 +71,17 @@ class People:
             raise NotAllowed("only an administrator may make a token for somebody else")
         return self.make_token(owner, label)
 
-    def make_token(self, owner: str, label: str) -> NewToken:
+    def make_token(self, owner: str, label: str, lasts: float | None = None) -> NewToken:
+        """`lasts` is how many seconds it is good for; None: until somebody revokes it."""
         self.find(owner)
-        token = new_token()
-        serial = self._store.add_token(owner, label, hash_token(token), self._clock())
+        token, now = new_token(), self._clock()
+        until = None if lasts is None else now + lasts
+        serial = self._store.add_token(owner, label, hash_token(token), now, expires_at=until)
         return NewToken(serial, token, owner, label)
 
     def drop_oldest(self, owner: str, label: str, keep: int) -> None:
-        """Of the tokens with this label, keep the newest."""
+        """Of the tokens with this label, keep the newest; of those that have ended none."""
+        self._store.drop_ended_tokens(self._clock())
         made = sorted(token.id for token in self._store.tokens(owner) if token.label == label)
         for serial in made[: max(0, len(made) - keep)]:
             self._store.revoke_token(serial)

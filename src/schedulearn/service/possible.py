@@ -1,11 +1,10 @@
 """Could this job ever run? Asked at submit, so that an impossible job is refused at once and does not wait forever."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from schedulearn.control.ledger import NodeLedger
 from schedulearn.domain.errors import ExecutorError, ImpossibleRequest, InvalidSpec
-from schedulearn.domain.node import Node, NodeState
+from schedulearn.domain.node import Node
 from schedulearn.domain.resources import CPUS, GPUS, MEMORY, Resources
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.spec import JobSpec
@@ -23,7 +22,7 @@ def check_possible(spec: JobSpec, nodes: Sequence[Node]) -> None:
     if not nodes:
         return
     shape = Shape.of(spec)
-    empty = [NodeLedger(_empty(node)) for node in nodes]
+    empty = [NodeLedger(node.at_best) for node in nodes]
     _check_gpu_type(shape, nodes)
     for name in (GPUS, CPUS, MEMORY):
         _check_one(name, shape, empty)
@@ -58,11 +57,6 @@ def _check_mounts(spec: JobSpec, allow_mounts: Sequence[str]) -> None:
     except ExecutorError as error:
         allowed = f"below {', '.join(allow_mounts)}" if allow_mounts else "none: see up --allow-mounts"
         raise InvalidSpec("mounts", str(error), allowed) from error
-
-
-def _empty(node: Node) -> Node:
-    """The node at its best: answering, and with nobody outside on its devices. Both may come again."""
-    return replace(node, state=NodeState.UP, devices=tuple(replace(d, outside_use="") for d in node.devices))
 
 
 def _check_gpu_type(shape: Shape, nodes: Sequence[Node]) -> None:

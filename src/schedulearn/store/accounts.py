@@ -56,9 +56,17 @@ class Accounts(Part):
             for theirs in (subscriptions, notices):
                 connection.execute(sa.delete(theirs).where(theirs.c.user == name))
 
-    def add_token(self, user: str, label: str, hash: str, at: float, attempt: AttemptId | None = None) -> int:
+    def add_token(
+        self,
+        user: str,
+        label: str,
+        hash: str,
+        at: float,
+        attempt: AttemptId | None = None,
+        expires_at: float | None = None,
+    ) -> int:
         """Keep a token's hash (sha256, hexadecimal). With `attempt` it is that attempt's own. Returns its id."""
-        values = {"user": user, "label": label, "hash": hash, "created_at": at}
+        values = {"user": user, "label": label, "hash": hash, "created_at": at, "expires_at": expires_at}
         of = {"job": attempt.job, "attempt": attempt.number} if attempt else {"job": None, "attempt": None}
         with self._db.write() as connection:
             id = connection.execute(sa.insert(tokens).returning(tokens.c.id), {**values, **of}).scalar_one()
@@ -76,6 +84,15 @@ class Accounts(Part):
             query = query.where(tokens.c.user == user)
         with self._db.read() as connection:
             return [_token_from(row) for row in connection.execute(query)]
+
+    def renew_token(self, id: int, expires_at: float) -> None:
+        """It ends then, if it is still there."""
+        with self._db.write() as connection:
+            connection.execute(sa.update(tokens).where(tokens.c.id == id).values(expires_at=expires_at))
+
+    def drop_ended_tokens(self, now: float) -> None:
+        with self._db.write() as connection:
+            connection.execute(sa.delete(tokens).where(tokens.c.expires_at <= now))
 
     def revoke_token(self, id: int) -> None:
         """NotFound if there is no such token."""
@@ -95,4 +112,4 @@ def _user_from(row: sa.Row[Any]) -> UserRow:
 
 def _token_from(row: sa.Row[Any]) -> TokenRow:
     attempt = None if row.job is None else AttemptId(JobId(row.job), row.attempt)
-    return TokenRow(row.id, row.user, row.label, row.created_at, attempt)
+    return TokenRow(row.id, row.user, row.label, row.created_at, attempt, row.expires_at)

@@ -85,7 +85,7 @@ def job_from(row: Row[Any]) -> Job:
         ran=Accrual(row.ran_value, row.ran_since, row.ran_rate),
         attained=Accrual(row.attained_value, row.attained_since, row.attained_rate),
         stop=StopReason(row.stop) if row.stop else None,
-        outcome=_outcome_from(row.outcome),
+        outcome=outcome_from(row.outcome),
         forget=row.forget,
         mark=row.mark,
     )
@@ -160,7 +160,7 @@ def worker_from(row: Row[Any]) -> Worker:
         devices=tuple(DeviceId(d) for d in row.devices),
         started_at=row.started_at,
         ended_at=row.ended_at,
-        outcome=_outcome_from(row.outcome),
+        outcome=outcome_from(row.outcome),
         joined=row.joined or 0,
         left_at=row.left_at,
     )
@@ -261,5 +261,5 @@ def _outcome_values(outcome: Outcome | None) -> Values | None:
     return None if outcome is None else {k: v for k, v in asdict(outcome).items() if v not in (None, "")}
 
 
-def _outcome_from(values: Values | None) -> Outcome | None:
+def outcome_from(values: Values | None) -> Outcome | None:
     return None if values is None else Outcome(**{**values, "ending": Ending(values["ending"])})

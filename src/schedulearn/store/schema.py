@@ -11,7 +11,7 @@ from sqlalchemy import exc
 from schedulearn.domain.errors import Conflict, CorruptDatabase, NewerDatabase, StoreError
 from schedulearn.store.engine import Database
 
-HEAD = "0007"  # the newest step in migrations/versions: their names are numbers, and later ones are greater
+HEAD = "0008"  # the newest step in migrations/versions: their names are numbers, and later ones are greater
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 _QUICK_CHECK_BELOW = 32 * 1024**2  # bytes: below this a look at every page does not delay the start

@@ -296,6 +296,7 @@ tokens = Table(
     Column("created_at", Time, nullable=False),
     Column("job", Big),  # with `attempt`: the attempt whose own token it is
     Column("attempt", Integer),
+    Column("expires_at", Time),  # NULL: it does not end by itself
     Index("ix_tokens_user", "user"),
     Index("ix_tokens_job", "job", "attempt"),
     sqlite_autoincrement=True,

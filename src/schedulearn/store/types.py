@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypedDict
 
 from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease, Worker
+from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease
 from schedulearn.domain.node import Node
+from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.usage import Usage
 
 JobSort = Literal["id", "priority", "submitted_at", "finished_at", "name", "user", "state"]
@@ -194,6 +195,10 @@ class TokenRow:
     label: str
     created_at: float
     attempt: AttemptId | None = None  # set: it is this attempt's own, good for its reports alone
+    expires_at: float | None = None  # None: it does not end by itself
+
+    def has_ended(self, now: float) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +236,11 @@ class Notice:
 class Span(NamedTuple):
     """A worker's time on its node."""
 
-    worker: Worker
+    worker: WorkerId
+    node: NodeName
+    devices: tuple[DeviceId, ...]
+    started_at: float
+    outcome: Outcome | None  # how it ended
     name: str  # of its job
     user: str
     stop: str | None  # why its attempt was told to stop

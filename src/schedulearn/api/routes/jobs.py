@@ -10,7 +10,7 @@ from pydantic import Field
 from schedulearn.api.convert import attempt_out, explanation_out, job_out, series_out
 from schedulearn.api.deps import Gate, JobNumber, NameFilter, Person
 from schedulearn.api.fields import MAX_ID, Cores, Deadline, Duration, Priority, Strict, deadline_at
-from schedulearn.api.schemas import AttemptPage, DryRun, ExplanationOut, JobOut, JobPage, MetricsOut
+from schedulearn.api.schemas import AttemptPage, DryRun, ExplanationOut, JobOut, JobPage, MetricsOut, MoveOut, MovePage
 from schedulearn.api.spec import JobIn, TargetField, WorkersField, WorkersIn, spec_out
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.states import FINISHED, JobState
@@ -144,6 +144,16 @@ def resume(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
 def migrate(job: JobNumber, target: MigrateTo, caller: Person, gateway: Gate) -> JobOut:
     """Move a running job to another node: it saves, stops, and goes on there."""
     return job_out(gateway.migrate(caller, JobId(job), NodeName(target.node)), caller, gateway.now())
+
+
+@router.get("/jobs/{job}/migrate")
+def possible_moves(job: JobNumber, gateway: Gate) -> MovePage:
+    """The nodes to which a running job could move now, and why not to the others: what a POST would say.
+
+    What does not fit at present is refused, not waited for. 409 if the job does not run.
+    """
+    found = gateway.possible_moves(JobId(job))
+    return MovePage(moves=[MoveOut(node=one.node, problem=one.problem or None) for one in found])
 
 
 @router.get("/jobs/{job}/explain")

@@ -10,7 +10,7 @@ from schedulearn.api.deps import Gate, Name, Person
 from schedulearn.api.fields import MAX_ID, Priority, Strict, one_line
 from schedulearn.api.schemas import NewTokenOut, TokenOut, TokenPage, UserOut, UserPage
 from schedulearn.api.spec import iso
-from schedulearn.service.views import UserChanges
+from schedulearn.service.views import TokenRow, UserChanges
 
 router = APIRouter(tags=["users"])
 Role = Literal["admin", "user"]
@@ -83,10 +83,12 @@ def remove_user(name: Name, caller: Person, gateway: Gate) -> None:
 @router.get("/tokens")
 def tokens(caller: Person, gateway: Gate) -> TokenPage:
     """The caller's own; an administrator sees everybody's."""
-    rows = gateway.people.tokens(caller)
-    return TokenPage(
-        tokens=[TokenOut(id=row.id, user=row.user, label=row.label, created_at=iso(row.created_at)) for row in rows]
-    )
+    return TokenPage(tokens=[_token_out(row) for row in gateway.people.tokens(caller)])
+
+
+def _token_out(row: TokenRow) -> TokenOut:
+    until = None if row.expires_at is None else iso(row.expires_at)
+    return TokenOut(id=row.id, user=row.user, label=row.label, created_at=iso(row.created_at), expires_at=until)
 
 
 @router.post("/tokens", status_code=201)

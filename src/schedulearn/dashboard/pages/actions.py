@@ -8,6 +8,7 @@ from nicegui import ui
 from schedulearn.client import FINISHED, Client, ClientError, types
 from schedulearn.dashboard import dialogs
 from schedulearn.dashboard.frame import Frame
+from schedulearn.dashboard.views import job as view
 
 
 class Actions:
@@ -90,19 +91,16 @@ class Actions:
         dialogs.ask("CPU limit", "" if limit is None else f"{limit:g}", hint, act, "The limit is set.")
 
     async def _move(self) -> None:
+        job = self._job["id"]
         try:
-            nodes = await self._frame.session.ask(Client.nodes)
+            found = await self._frame.session.ask(lambda client: client.possible_moves(job))
         except ClientError as problem:
             ui.notify(str(problem), type="negative")
             return
-        here = {spot["node"] for spot in self._job["placement"]}
-        others = [node["name"] for node in nodes if node["state"] == "up" and node["name"] not in here]
-        if not others:
-            ui.notify("There is no other server to move it to.")
-            return
-        job = self._job["id"]
+        able = [one["node"] for one in found if one["problem"] is None]
         act = lambda node: self._do(lambda client: client.migrate(job, node))  # noqa: E731
-        dialogs.choose(f"Move job {job}", "To", others, act, "Move it", "It saves, stops, and goes on there.")
+        done = "It saves, stops, and goes on there."
+        dialogs.choose(f"Move job {job}", "To", able, act, "Move it", done, view.not_there(found))
 
     def _copy(self) -> None:
         ui.navigate.to(f"/submit?copy={self._job['id']}")

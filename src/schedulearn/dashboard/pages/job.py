@@ -1,17 +1,20 @@
 """`/jobs/N`: one job, and what may be done with it."""
 
+import re
+
 from fastapi import Request
 from nicegui import ui
 
 from schedulearn.client import FINISHED, NoSuchJob, types
 from schedulearn.dashboard.frame import Frame, serve
 from schedulearn.dashboard.live import Live, Output, heading, redraw
-from schedulearn.dashboard.markup import Safe, el
+from schedulearn.dashboard.markup import el
 from schedulearn.dashboard.pages.actions import Actions
 from schedulearn.dashboard.views import charts
 from schedulearn.dashboard.views import job as view
-from schedulearn.dashboard.views.parts import panel
 from schedulearn.dashboard.watch import JobWatch, OutputReader
+
+_NUMBER = re.compile(r"0*[1-9][0-9]{0,14}")  # that a job may have
 
 
 def register() -> None:
@@ -21,7 +24,7 @@ def register() -> None:
 async def job(request: Request, number: str) -> None:
     frame = Frame(request, f"Job {number}", "/jobs")
     page = ui.element("div").classes("page")
-    found = JobWatch(int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
+    found = JobWatch(int(number)) if _NUMBER.fullmatch(number) else None
     try:
         if found is None:
             raise NoSuchJob(404, "", f"there is no job {number}")
@@ -31,14 +34,10 @@ async def job(request: Request, number: str) -> None:
             return
     except NoSuchJob as problem:
         with page:
-            Live(_gone(str(problem)))
+            frame.missing("No such job", f"{problem}.", "See which there are", "/jobs")
         return
     with page:
         JobPage(frame, found)
-
-
-def _gone(problem: str) -> Safe:
-    return panel("No such job", el("p", problem, ". ", el("a", "See which there are", href="/jobs"), class_="empty"))
 
 
 class JobPage:

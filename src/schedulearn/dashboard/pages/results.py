@@ -11,7 +11,6 @@ from schedulearn.client import ApiError, Client, types
 from schedulearn.dashboard import dialogs
 from schedulearn.dashboard.frame import Frame, serve
 from schedulearn.dashboard.live import Live
-from schedulearn.dashboard.markup import el
 from schedulearn.dashboard.views import studies as view
 from schedulearn.dashboard.views.parts import panel
 
@@ -53,8 +52,7 @@ async def result(request: Request, name: str) -> None:
         elif found:
             ResultPage(frame, found[0])
         else:
-            back = el("a", "See which there are", href="/results")
-            Live(panel("No such report", el("p", f"There is no report {name}. ", back, class_="empty")))
+            frame.missing("No such report", f"There is no report {name}.", "See which there are", "/results")
 
 
 class ResultPage:

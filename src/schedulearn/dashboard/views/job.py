@@ -46,6 +46,16 @@ def standing(job: types.Job, explained: types.Explanation | None) -> Safe:
     return join(el("div", tiles, class_="tiles") if tiles else None, words)
 
 
+def not_there(moves: Sequence[types.PossibleMove]) -> Safe:
+    """The servers to which a job cannot move now, each with the reason."""
+    refused = [el("li", one["problem"]) for one in moves if one["problem"]]
+    if not moves:
+        return el("p", "There is no other server to move it to.")
+    if len(refused) == len(moves):
+        return join(el("p", "No other server can take it now:"), el("ul", refused, class_="reasons"))
+    return el("ul", refused, class_="reasons hint") if refused else Safe("")
+
+
 def about(job: types.Job, now: datetime) -> Safe:
     """The same facts as `describe` tells, without those that stand above."""
     above = {"workers", "ran", "submitted", "started", "finished", "deadline"}
