@@ -98,6 +98,7 @@ class Service:
     after_submit: str = "succeeded"  # the state in which a submitted job is found afterwards
     hint: str | None = None  # on the job that is submitted
     usage: list[dict[str, Any]] = field(default_factory=list)  # of every job's workers
+    moves: list[dict[str, Any]] = field(default_factory=list)  # where every job could go
     news: list[dict[str, Any]] = field(default_factory=list)  # events that come after the story of a job
 
     def asked(self, method: str, path: str) -> list[Request]:
@@ -129,7 +130,8 @@ class Service:
             del self.jobs[number]
             return 204, b""
         answers: dict[str, Callable[[], Any]] = {
-            "": lambda: job, "cancel": lambda: job, "pause": lambda: job, "resume": lambda: job, "migrate": lambda: job,
+            "": lambda: job, "cancel": lambda: job, "pause": lambda: job, "resume": lambda: job,
+            "migrate": lambda: {"moves": self.moves} if request.method == "GET" else job,
             "logs": lambda: self.logs.get(number, b"")[int(request.query.get("offset", ["0"])[0]) :],
             "explain": lambda: explanation(job),
             "events": lambda: {"events": STORY[int(request.query.get("after", ["0"])[0]) :]},

@@ -67,7 +67,19 @@ def test_a_refusal_names_the_field(cli, jobs):
     assert "there is no node 'gpu3'" in result.err
     assert "allowed: gpu2" in result.err
     assert cli("migrate", 99, "gpu2").code == 3
-    assert cli("migrate", 17).code == 2
+
+
+def test_without_a_node_the_possible_ones_are_listed(cli, jobs):
+    jobs.moves = [{"node": "gpu2", "problem": None}, {"node": "gpu3", "problem": "gpu3 is lost"}]
+    shown = cli("migrate", 17)
+    assert shown.code == 0
+    lines = shown.out.splitlines()
+    assert [line.split(maxsplit=1) for line in lines[1:3]] == [["gpu2", "it can go there"], ["gpu3", "gpu3 is lost"]]
+    assert "schedulearn migrate 17 gpu2" in shown.out
+    assert cli("migrate", 17, "--json").json == jobs.moves
+    assert jobs.asked("POST", "/jobs/17/migrate") == []
+    jobs.moves = []
+    assert "no other node" in cli("migrate", 17).out
 
 
 def test_describe_shows_moves_and_what_they_cost(cli, jobs):

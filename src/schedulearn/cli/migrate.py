@@ -5,22 +5,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from schedulearn.cli.common.errors import Code, Failure
-from schedulearn.cli.common.out import next_steps, of_job, say, say_json
+from schedulearn.cli.common.out import next_steps, of_job, say, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
+from schedulearn.cli.view.table import Cell, Column
 from schedulearn.cli.view.words import FINISHED, Json
 
 if TYPE_CHECKING:
     from schedulearn.client.types import Event
 
 app = verb_app()
+COLUMNS = (Column("NODE", flex=True), Column("WHETHER IT CAN TAKE THE JOB NOW", flex=True, wrap=True))
 _OVER = ("migrated", "not_migrated", "pause")  # events after which nothing more comes of it
 
 
 @app.command()
 def migrate(
     job: Job,
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Where it goes on; `schedulearn nodes` lists them.")],
+    node: Annotated[
+        str | None, typer.Argument(metavar="NODE", help="Where it goes on; without it the possible ones are listed.")
+    ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Return when it runs there, or when nothing comes of it.")
     ] = False,
@@ -29,13 +33,16 @@ def migrate(
     """Move a running job to another node, with all its workers. It saves, stops, and goes on over there.
 
     It has its grace period to save. The new place is kept for it meanwhile. A job that has saved no checkpoint begins
-    again from the start.
+    again from the start. Without a node nothing moves: it is told which could take the job now, and why not the others.
 
     \b
     Examples:
+      schedulearn migrate 17
       schedulearn migrate 17 gpu2
       schedulearn migrate 17 gpu2 --wait
     """
+    if node is None:
+        return _list(job, as_json)
     with connect() as client:
         before = max((event["serial"] for event in client.job_events(job)), default=0)
         asked: Json = client.migrate(job, node)
@@ -51,6 +58,20 @@ def migrate(
     say(f"{of_job(asked)} {end['cause'] if end else f'will move to {node}'}.", "green" if end else "")
     steps = {"how it stands": f"schedulearn describe {job}"}
     next_steps(steps if end else {**steps, "where it is now": f"schedulearn explain {job}"})
+    return Code.DONE
+
+
+def _list(job: int, as_json: bool) -> int:
+    with connect() as client:
+        found = client.possible_moves(job)
+    if as_json:
+        say_json(found)
+    elif not found:
+        say("There is no other node to move it to.")
+    else:
+        say_table(COLUMNS, [(Cell(one["node"], "bold"), one["problem"] or "it can go there") for one in found])
+        able = [one["node"] for one in found if not one["problem"]]
+        next_steps({"move it": f"schedulearn migrate {job} {able[0]}"} if able else {})
     return Code.DONE
 
 

@@ -17,7 +17,7 @@ COLUMNS = (
     Column("USER", flex=True),
     Column("LABEL", flex=True),
     Column("MADE"),
-    Column("ENDS"),
+    Column("ENDS", need=60),
 )
 
 

@@ -6,6 +6,7 @@ from schedulearn.domain.errors import InvalidSpec
 from schedulearn.traces.fields import BadRow, duration
 from schedulearn.traces.table import read_lines
 
+BadNumbers = InvalidSpec  # for the verbs, which know nothing of the domain
 _ALLOWED = "a file with one number a line, below a header or without one"
 
 
@@ -18,11 +19,11 @@ def read_numbers(path: Path) -> tuple[float, ...]:
     if rows and _is_header(rows[0][1]):
         rows.pop(0)
     if not rows:
-        raise InvalidSpec("numbers", f"{path} has no numbers", _ALLOWED)
+        raise BadNumbers("numbers", f"{path} has no numbers", _ALLOWED)
     try:
         return tuple(sorted(duration(f"line {line}", text) for line, text in rows))
     except BadRow as error:
-        raise InvalidSpec("numbers", f"{path}: {error}", _ALLOWED) from error
+        raise BadNumbers("numbers", f"{path}: {error}", _ALLOWED) from error
 
 
 def _is_header(text: str) -> bool:

@@ -35,10 +35,9 @@ def _value(key: str, text: str) -> Any:
 
 
 def _numbers(key: str, file: Path) -> tuple[float, ...]:
-    from schedulearn.domain.errors import InvalidSpec
-    from schedulearn.traces.numbers import read_numbers
+    from schedulearn.traces.numbers import BadNumbers, read_numbers
 
     try:
         return read_numbers(file)
-    except InvalidSpec as error:
+    except BadNumbers as error:
         raise Failure(error.problem, field=f"--param {key}", allowed=error.allowed) from error
