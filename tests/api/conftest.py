@@ -121,7 +121,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         snapshot_limit=100_000,
         clock=lambda: NOW,
     )
-    gateway.servers._patience = 5.0  # nobody looks at servers here, unless a test does
+    gateway.servers._patience = 60.0  # nobody looks at servers here, unless a test does
     world = World(store, tmp_path, gateway, create_app(gateway), fence, wakes, seen)
     world.save(nodes=[NODE])
     yield world
@@ -182,7 +182,7 @@ class Live:
     streams: list[http.client.HTTPResponse] = field(default_factory=list)
 
     def get(self, path: str, token: str = TOKENS["ann"], **headers: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}", "Connection": "close", **headers})
         self.streams.append(connection.getresponse())
         return self.streams[-1]
@@ -200,7 +200,7 @@ def live(world: World) -> Iterator[Live]:
     yield live
     world.gateway.close()
     server.should_exit = True
-    thread.join(20)
+    thread.join(60)
     listening.close()
     for stream in live.streams:
         stream.close()
@@ -209,7 +209,7 @@ def live(world: World) -> Iterator[Live]:
 
 def wait_for(condition: Any) -> None:
     """Wait for something that no event announces."""
-    end = time.monotonic() + 15
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.01)

@@ -116,7 +116,7 @@ def test_workers_meet_and_one_that_hangs_up_does_not_count(
     live: Any, world: Any, own: Any, job: int, eventually: Any
 ) -> None:
     def send(rank: int) -> http.client.HTTPConnection:
-        connection = http.client.HTTPConnection(live.host, live.port, timeout=30)
+        connection = http.client.HTTPConnection(live.host, live.port, timeout=60)
         headers = {"Authorization": "Bearer sl_job", "Content-Type": "application/json"}
         body = json.dumps(ask(job, worker=f"{job}.1.{rank}", wait=20, step=rank))
         connection.request("POST", f"{V1}/attempts/{job}.1/group", body, headers)
@@ -141,6 +141,6 @@ def test_workers_meet_and_one_that_hangs_up_does_not_count(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert answers[0]["group"] == answers[1]["group"] is not None
     assert [(a["rank"], a["size"], a["newest"], a["differ"]) for a in answers] == [(0, 2, 1, True), (1, 2, 1, True)]

@@ -92,11 +92,10 @@ def test_ctrl_c_ends_it_and_its_processes() -> None:
         start_new_session=True,
     )
     # As soon as its processes are there, so while they still import: that is when they would complain of Ctrl-C.
-    wait_until(
-        lambda: len(psutil.Process(child.pid).children()) > 2, what="one for each policy, and Python's tracker of them"
-    )
+    there = "one for each policy, and Python's tracker of them"
+    wait_until(lambda: len(psutil.Process(child.pid).children()) > 2, 60, there)
     os.killpg(child.pid, signal.SIGINT)
     # The pipe is closed only when the last of its processes has gone.
-    _, errors = child.communicate(timeout=30)
+    _, errors = child.communicate(timeout=60)
     assert child.returncode == 130
     assert b"Traceback" not in errors

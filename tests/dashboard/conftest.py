@@ -11,6 +11,7 @@ import pytest
 
 from schedulearn.client import Client
 from support.browser import Browser, Page
+from support.jobs import delete_all
 from support.service import Service, command_line, environment
 from support.waiting import wait_until
 
@@ -41,8 +42,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def client(service: Service) -> Iterator[Client]:
     with service.client() as made:
         yield made
-        for job in made.jobs(state=["active"])["jobs"]:
-            made.delete(job["id"])
+        delete_all(made)
 
 
 def link(service: Service, user: str | None = None, url: str = "") -> str:

@@ -157,7 +157,7 @@ def test_the_table_is_paged_filtered_and_sorted_by_the_service(page: Page, clien
     assert page.count("table[aria-label=Jobs] tbody tr") == 50
     page.click("next page")
     page.wait_for("51–100 of")
-    assert page.address == "/jobs?page=2"
+    wait_until(lambda: page.address == "/jobs?page=2", 60, "the address says so")
     page.script("history.back()")
     page.wait_for("1–50 of")
     page.fill("#search", "AAA-04321")

@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,7 +104,8 @@ def desk(tmp_path: Path, bin: Path) -> Iterator[Desk]:
     _tool(tmp_path / "tools" / "nvidia-smi", "echo no devices")
     yield desk
     for process in _services(tmp_path):
-        os.kill(process, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended since
+            os.kill(process, signal.SIGKILL)
     for data in [desk.data, *(tmp_path / "srv").iterdir()]:
         kill_jobs(data)
 
@@ -138,7 +139,7 @@ def a_service_that_tells(desk: Desk) -> None:
 def jobs_17_and_18(desk: Desk) -> None:
     """Two jobs that run, the first with workers that come and go."""
     a_service(desk)
-    with closing(sqlite3.connect(desk.data / "schedulearn.db")) as database, database:
+    with closing(sqlite3.connect(desk.data / "schedulearn.db", timeout=PATIENCE)) as database, database:
         database.execute("INSERT INTO sqlite_sequence VALUES ('jobs', 16)")
     for options in ("--launcher elastic --workers 2", ""):
         done = desk.run(f"schedulearn submit --cpus 0.1..2 {options} -- python train.py --pace long")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from schedulearn.client import Client
+from support.jobs import delete_all
 from support.service import Service
 
 
@@ -21,5 +22,4 @@ def client(service: Service) -> Iterator[Client]:
     with service.client() as made:
         yield made
         if service.running:
-            for job in made.jobs(state=["queued", "starting", "running", "paused", "stopping"])["jobs"]:
-                made.delete(job["id"])  # a test that failed half-way must not be in the next one's way
+            delete_all(made)  # a test that failed half-way must not be in the next one's way

@@ -46,9 +46,9 @@ while not over:
     optimizer.step()
     epoch += 1
     if rank == 0:
-        print(f"epoch {epoch} loss {loss.item():.4f}", flush=True)
         torch.save({"epoch": epoch, "model": model.module.state_dict()}, saved.with_name("last.tmp"))
         os.replace(saved.with_name("last.tmp"), saved)
+        print(f"epoch {epoch} loss {loss.item():.4f}", flush=True)
         over = torch.tensor([float(os.path.exists(os.environ["GATE"]))])
     dist.broadcast(over, 0)  # nobody may wait for one that has ended
 dist.destroy_process_group()

@@ -7,6 +7,7 @@ import pytest
 
 from schedulearn.client import Client
 from support.base_image import IMAGE
+from support.jobs import delete_all
 from support.servers import with_servers
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
@@ -62,8 +63,7 @@ def service(daemons: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def client(service: Service) -> Iterator[Client]:
     with service.client() as made:
         yield made
-        for job in made.jobs(state=["active"])["jobs"]:
-            made.delete(job["id"])
+        delete_all(made)
 
 
 def only(client: Client, *names: str) -> None:

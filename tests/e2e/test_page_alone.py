@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from support.service import Service, run_cli
+from support.service import PATIENCE, Service, run_cli
 from support.waiting import wait_until
 
 
@@ -51,7 +51,7 @@ def test_it_waits_for_its_service_and_down_stops_it(folder: Path, port: int, tmp
         status, shown = look(left["url"], path)
         assert (status, "The service does not answer" in shown, 'http-equiv="refresh"' in shown) == (503, True, True)
     with Service(tmp_path / "data", "--port", str(port)):
-        wait_until(lambda: look(left["url"], "/login")[0] == 200, 30, "the service is there")
+        wait_until(lambda: look(left["url"], "/login")[0] == 200, PATIENCE, "the service is there")
         assert "Token" in look(left["url"], "/login")[1]
     for how in (("--detach",), ()):
         again = start(folder, port, *how)

@@ -9,7 +9,7 @@ from schedulearn.client import Client
 from schedulearn.executors.process.cgroups import detect
 from schedulearn.policies.presets import PRESETS
 from schedulearn.store import open_store
-from support.jobs import ended, in_state, kinds, script, spec, submit, until
+from support.jobs import ended, in_state, kinds, output, script, spec, submit, until
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
 
@@ -20,7 +20,9 @@ saved = pathlib.Path(os.environ["SCHEDULEARN_CHECKPOINT_DIR"], "step")
 step = int(saved.read_text()) if saved.exists() else 0
 print("begins at", step, flush=True)
 def stop(*_):
-    saved.write_text(str(step))
+    mine = saved.with_name(f"step-{os.getpid()}")  # several workers save, and each may be killed meanwhile
+    mine.write_text(str(step))
+    mine.replace(saved)
     sys.exit(1)
 signal.signal(signal.SIGTERM, stop)
 while not os.path.exists(os.environ["GATE"]):
@@ -65,7 +67,7 @@ def test_a_newcomer_takes_the_place_of_a_job_that_had_its_share(
     client.set_policy("tiresias", params={"thresholds": "1"})
     job = script(COUNTER, resources=all_cores, preemptible="true", env={"GATE": str(gate)})
     long = submit(client, job)
-    in_state(client, long, "running")
+    wait_until(lambda: b"step" in counted(client, long), PATIENCE, "it can save, and has something to save")
     short = submit(client, spec(until(later), resources=all_cores))
     in_state(client, short, "running")
     assert client.job(long)["state"] == "queued"
@@ -79,6 +81,10 @@ def test_a_newcomer_takes_the_place_of_a_job_that_had_its_share(
     assert first[:3] == ["begins", "at", "0"]
     assert int(second[2]) > 0, "it went on where it had stopped"
     assert "requeue" in kinds(client, long)
+
+
+def counted(client: Client, job: int) -> bytes:
+    return output(client, job) if client.job(job)["attempt"] else b""
 
 
 @pytest.mark.slow

@@ -319,7 +319,7 @@ def test_what_a_worker_uses_is_known_while_it_runs(make: Any, bench: Any) -> Non
     executor.start(launch)
     bench.ready(launch)
     first = bench.until(lambda: executor.usage(launch.worker, launch.node))
-    bench.until(lambda: executor.usage(launch.worker, launch.node).cpu_seconds > first.cpu_seconds)
+    bench.until(lambda: (executor.usage(launch.worker, launch.node) or first).cpu_seconds > first.cpu_seconds)
     executor.stop(launch.worker, launch.node, 0)
     bench.ended(launch)
     assert executor.usage(launch.worker, launch.node) is None

@@ -30,6 +30,7 @@ def sleeping(containers: DockerBench) -> Iterator[Any]:
     executor = containers.executor()
     executor.start(launch)
     containers.until(lambda: b"ready" in containers.output(launch))
+    containers.until(lambda: "sleep 1000" in running(containers, launch), "the shell has made way")
     yield executor, launch
     executor.stop(launch.worker, launch.node, 0)
     containers.ended(launch)

@@ -14,6 +14,7 @@ from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.outcome import Ending
+from schedulearn.domain.ports import Launch
 from schedulearn.domain.spec import Workers
 from schedulearn.executors.common.archive import Entry, moved, pack, unpack
 from schedulearn.executors.common.folders import StaleAttempt, commit, newest_attempt, prepare_job_folders, settle
@@ -89,6 +90,12 @@ def test_several_workers_keep_what_the_first_one_wrote(containers: DockerBench) 
     assert (containers.paths(launches[0]).job.run / "mine").read_text() == "1.1.0\n"
 
 
+def is_told(containers: DockerBench, launch: Launch, generation: int) -> None:
+    """Wait until the worker was told of this group."""
+    said = b'"generation": %d' % generation
+    containers.until(lambda: said in containers.paths(launch).control.read_bytes(), "it was told")
+
+
 def test_where_the_first_one_has_left_the_next_one_leads(containers: DockerBench) -> None:
     executor = containers.executor()
     waits = "echo $SCHEDULEARN_WORKER > mine; while [ ! -e go ]; do sleep 0.01; done"
@@ -98,8 +105,7 @@ def test_where_the_first_one_has_left_the_next_one_leads(containers: DockerBench
     for launch in members:
         containers.started(launch)
         executor.regroup(launch.worker, launch.node, Group(1, (1,)))
-        control = containers.paths(launch).control
-        containers.until(lambda file=control: b'"generation": 1' in file.read_bytes(), "it was told")
+        is_told(containers, launch, 1)
     executor.close()
     again = containers.executor()  # it is known by the next life, too
     for launch in reversed(members):
@@ -128,6 +134,7 @@ def test_a_new_leader_with_an_older_checkpoint_keeps_the_jobs(containers: Docker
         for other in members[launch.worker.rank + 1 :]:
             rank = launch.worker.rank + 1
             executor.regroup(other.worker, other.node, Group(rank, tuple(range(rank, 3))))
+            is_told(containers, other, rank)
 
 
 def test_reports_that_could_not_be_delivered(containers: DockerBench) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from schedulearn.domain.outcome import Ending
 from schedulearn.executors.docker.layers import REPOSITORY, Setup, setup_of
-from schedulearn.executors.docker.names import instance_of
+from schedulearn.executors.docker.names import SETUP, instance_of
 from schedulearn.executors.docker.rounds import Rounds
 from support.docker import Daemon
 from support.docker_bench import DockerBench
@@ -118,10 +118,15 @@ def test_a_line_that_fails(containers: DockerBench) -> None:
 
 def test_two_jobs_make_one_image(containers: DockerBench) -> None:
     executor = containers.executor()
-    setup = {"setup": ("sleep 1", "date +%N > /etc/mark")}
+    waits = "for i in $(seq 1200); do [ -e /tmp/go ] && break; sleep 0.05; done"  # not for ever: nobody may say so
+    setup = {"setup": (waits, "date +%N > /etc/mark")}
     launches = [containers.launch("cat /etc/mark", job=job, spec=setup) for job in (1, 2, 3)]
     for launch in launches:
         executor.start(launch)
+    containers.until(lambda: sum(WAITING in containers.output(launch) for launch in launches) == 2, "two wait")
+    with containers.daemon.client() as client:
+        [preparing] = containers.until(lambda: client.api.containers(filters={"label": SETUP}), "one prepares it")
+        client.api.exec_start(client.api.exec_create(preparing["Id"], ["touch", "/tmp/go"])["Id"])
     for launch in launches:
         assert containers.ended(launch).ok
     marks = {containers.output(launch).splitlines()[-1] for launch in launches}

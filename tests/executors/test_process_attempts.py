@@ -42,8 +42,12 @@ STAYS = CROWD + "time.sleep(1000)"
 LEAVES = CROWD + "sys.exit(3)"
 SECOND = """
 import os
-alive = [pid for pid in open("pids").read().split() if os.path.exists(f"/proc/{pid}")]
-alive = [pid for pid in alive if open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] != "Z"]
+def lives(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+alive = [pid for pid in open("pids").read().split() if lives(pid)]
 folder = os.environ["SCHEDULEARN_CHECKPOINT_DIR"]
 size = os.path.getsize(os.path.join(folder, "saved"))
 for _ in range(200):

@@ -62,7 +62,9 @@ def test_both_streams_byte_for_byte(bench: Any) -> None:
 
 
 def test_output_of_children_that_are_killed_at_the_end_is_kept(bench: Any) -> None:
-    launch = bench.launch("(echo from below; exec sleep 1000) & sleep 0.2; echo from above")
+    launch = bench.launch(
+        "(echo from below; touch said; exec sleep 1000) & while [ ! -e said ]; do sleep 0.01; done; echo from above"
+    )
     assert bench.run(launch).ok
     assert sorted(bench.output(launch).splitlines()) == [b"from above", b"from below"]
 

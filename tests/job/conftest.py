@@ -21,6 +21,8 @@ import schedulearn
 
 SOURCE = Path(schedulearn.__file__).parent.parent
 TOKEN = "sl_of-this-attempt"
+# A test is not about the speed of the service beside it, unless it says so.
+_LASTS = "from schedulearn.job import reporter, sender; reporter._AT_EXIT = sender._TIMEOUT = %r"
 
 
 def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
@@ -138,11 +140,11 @@ def service() -> Iterator[Service]:
 class Program:
     """A Python program that runs as a worker. It prints a line when it wants the test to know something."""
 
-    def __init__(self, code: str, env: dict[str, str]) -> None:
+    def __init__(self, code: str, env: dict[str, str], patience: float) -> None:
         # Later versions of Python warn of any fork beside a thread; here it is meant.
         warnings = ["-W", "error", "-W", "ignore:This process:DeprecationWarning"]
         self.process = subprocess.Popen(
-            [sys.executable, *warnings, "-c", textwrap.dedent(code)],
+            [sys.executable, *warnings, "-c", f"{_LASTS % patience}\n{textwrap.dedent(code)}"],
             env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -199,11 +201,11 @@ def worker_env(tmp_path: Path, service: Service, spool: Path) -> dict[str, str]:
 
 @pytest.fixture
 def run(worker_env: dict[str, str]) -> Iterator[Callable[..., Program]]:
-    """Start a program as a worker; `extra` is added to its environment."""
+    """Start a program as a worker; `extra` is added to its environment. At its end it has `patience` to report."""
     started: list[Program] = []
 
-    def start(code: str, **extra: str) -> Program:
-        started.append(Program(code, worker_env | extra))
+    def start(code: str, patience: float = 60.0, **extra: str) -> Program:
+        started.append(Program(code, worker_env | extra, patience))
         return started[-1]
 
     yield start

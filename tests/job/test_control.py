@@ -61,7 +61,8 @@ def test_while_it_is_half_written_what_it_said_last_holds(path: Path, text: str)
     assert file.read().generation == 4
 
 
-def test_a_file_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_yet_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FIRST", 60.0)
     path = tmp_path / "control.json"
     path.write_text("")
     writer = threading.Timer(0.05, lambda: path.write_text(json.dumps(WHOLE)))

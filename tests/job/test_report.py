@@ -96,14 +96,17 @@ def test_a_service_that_hangs_blocks_neither_report_nor_for_long_the_end(
     run: Run, service: Any, spool: Path, read_spool: Any, eventually: Any
 ) -> None:
     service.answering.clear()
-    program = run("""
+    program = run(
+        """
         from schedulearn import job
         job.report(step=0, loss=0)
         input()  # until the request hangs
         for i in range(1, 2000):
             job.report(step=i, loss=i)
         print("reported", flush=True)
-    """)
+        """,
+        patience=2.0,
+    )
     eventually(lambda: bool(read_spool(spool)))
     program.go_on()
     assert program.line() == "reported"

@@ -194,24 +194,24 @@ class Page:
 
     def click(self, words: str) -> None:
         """On the link or button that is called so, as soon as it is there."""
-        self._press(wait_until(lambda: self._resting(words), PATIENCE, f"{words!r} to click"))
+        self._press(wait_until(lambda: self._at_rest(_FIND % json.dumps(words)), PATIENCE, f"{words!r} to click"))
 
     def click_on(self, selector: str) -> None:
         """In the middle of what has no words to be called by."""
         middle = "(b => b && b.width ? [b.x + b.width / 2, b.y + b.height / 2] : null)"
         box = f"{middle}(document.querySelector({json.dumps(selector)})?.getBoundingClientRect())"
-        self._press(wait_until(lambda: self.script(box), PATIENCE, f"{selector} to click"))
+        self._press(wait_until(lambda: self._at_rest(box), PATIENCE, f"{selector} to click"))
 
     def _press(self, spot: Any) -> None:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             button = "none" if kind == "mouseMoved" else "left"
             self.call("Input.dispatchMouseEvent", type=kind, x=spot[0], y=spot[1], button=button, clickCount=1)
 
-    def _resting(self, words: str) -> Any:
-        """Where it is, once it no longer moves."""
-        before = self.script(_FIND % json.dumps(words))
+    def _at_rest(self, where: str) -> Any:
+        """The spot, once it no longer moves."""
+        before = self.script(where)
         time.sleep(0.05)
-        return before if before and before == self.script(_FIND % json.dumps(words)) else None
+        return before if before and before == self.script(where) else None
 
     def fill(self, selector: str, text: str) -> None:
         """Into a field, in place of what it holds."""

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +64,8 @@ def crash_test(data: Path, jobs: int, kills: int, seed: int, longest: float = 0.
             wait_until(lambda: _all_over(client, jobs), PATIENCE + 2.0 * jobs, "all jobs have ended")
             states = Counter(client.job(job)["state"] for job in submitted)
         service.stop()
+        with suppress(AssertionError):  # supervisors end a moment after they have said so; what stays is a problem
+            wait_until(lambda: not job_processes(data), PATIENCE)
         problems = [p for job in submitted for p in _problems(data, job)] + _left_behind(data)
     return CrashReport(len(submitted), kills, dict(states), problems, time.monotonic() - began)
 

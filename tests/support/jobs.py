@@ -1,10 +1,11 @@
 """Jobs for tests, in one line each."""
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from schedulearn.client import Client
+from schedulearn.client import Client, NoSuchJob
 from support.service import PATIENCE, SOURCE
 from support.waiting import wait_until
 
@@ -43,6 +44,14 @@ def in_state(client: Client, job: int, *states: str) -> Any:
 
 def ended(client: Client, job: int) -> Any:
     return client.wait(job, timeout=PATIENCE)
+
+
+def delete_all(client: Client) -> None:
+    """Whatever is not over is deleted, and gone: the next test finds the machine free."""
+    for job in client.jobs(state=["active"])["jobs"]:
+        with suppress(NoSuchJob):  # its test has deleted it, and now it is gone
+            client.delete(job["id"])
+    wait_until(lambda: not client.jobs(state=["active"])["jobs"], PATIENCE, "no job is left")
 
 
 def output(client: Client, job: int, **more: Any) -> bytes:

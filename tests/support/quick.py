@@ -23,6 +23,8 @@ from support.waiting import wait_until
 
 _STUB = """#!{python} -IS
 import array, json, os, signal, socket, sys
+# Until it is known to whom they go: else a call that is told to stop too early would leave its process behind.
+signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
 words = sys.argv[1:]
 if words[:1] == ["up"] and "--port" not in words:
     words += ["--port", "0"]
@@ -35,6 +37,7 @@ with socket.socket(socket.AF_UNIX) as call:
     pid = int.from_bytes(call.recv(4), "big")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: os.kill(pid, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
     answer = call.recv(4)
 sys.exit(int.from_bytes(answer, "big") if answer else 137)
 """
@@ -90,6 +93,8 @@ def _answer(call: socket.socket) -> None:
     code = 70
     try:
         code = _run(*_asked(call))
+    except KeyboardInterrupt:
+        code = 130  # as the command line would, had it come so far
     except BaseException:
         traceback.print_exc()
     finally:

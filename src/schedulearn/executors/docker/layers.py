@@ -125,14 +125,17 @@ class Layers:
             return found
         with self._lock:
             alone = self._locks.setdefault(key, threading.Lock())
-        if alone.locked():
+        if not alone.acquire(blocking=False):
             output.note("waiting for the image that another job prepares")
-        with alone:
+            alone.acquire()
+        try:
             found = self._images.find(name)
             if found is None:
                 output.note("preparing the image; the next job with the same setup will find it ready")
                 self._make(key, image, setup, memory, output, unwanted)
                 found = self._images.find(name)
+        finally:
+            alone.release()
         if found is None:
             raise ExecutorError("the image that was prepared is gone")
         return found
