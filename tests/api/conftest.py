@@ -99,8 +99,15 @@ class World:
         return [(r.kind, r.job, r.data, r.by) for r in found if r.kind != "submit"]
 
 
+@pytest.fixture(scope="session")
+def app() -> FastAPI:
+    """One for all: an application finds out its routes at its first request, which takes longer than most tests."""
+    nobody: Any = None
+    return create_app(nobody)
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path, app: FastAPI) -> Iterator[World]:
     store = open_store(tmp_path / "schedulearn.db")
     store.add_user("root", "admin")
     store.add_user("ann", "user")
@@ -122,7 +129,8 @@ def world(tmp_path: Path) -> Iterator[World]:
         clock=lambda: NOW,
     )
     gateway.servers._patience = 60.0  # nobody looks at servers here, unless a test does
-    world = World(store, tmp_path, gateway, create_app(gateway), fence, wakes, seen)
+    app.state.gateway = gateway
+    world = World(store, tmp_path, gateway, app, fence, wakes, seen)
     world.save(nodes=[NODE])
     yield world
     gateway.close()

@@ -132,7 +132,7 @@ def test_the_service_is_killed_while_it_moves(service: Service, client: Client, 
 
 def test_a_server_that_does_not_suit_is_refused(service: Service, client: Client) -> None:
     job, here, _ = started(client)
-    for node, words in ((here, "already"), ("nowhere", "there is no node"), ("local", "no room")):
+    for node, words in ((here, "already"), ("nowhere", "there is no node"), ("local", "runs no containers")):
         refused = service.cli("migrate", str(job), node)
         assert refused.returncode == 2
         assert words in refused.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
+from alembic import command, op
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -27,7 +27,18 @@ from schedulearn.store.store import _parse
 from schedulearn.store.tables import metadata
 
 
-def test_from_empty_to_head_equals_the_tables(url):
+def by_steps(url):
+    """The way from nothing through every version."""
+    database = Database(_parse(url))
+    try:
+        schema.migrate(database)
+    finally:
+        database.close()
+
+
+@pytest.mark.parametrize("make", [by_steps, lambda url: open_store(url).close()], ids=["by steps", "at once"])
+def test_from_empty_to_head_equals_the_tables(url, make):
+    make(url)
     with open_store(url) as store, store._db.read() as connection:
         # SQLite has no IDENTITY to compare; its tables are compared by their text below.
         opts = {"compare_type": True, "compare_server_default": connection.dialect.name != "sqlite"}
@@ -37,10 +48,9 @@ def test_from_empty_to_head_equals_the_tables(url):
 
 def test_the_tables_are_alike_to_the_last_word(tmp_path):
     """What the comparison above does not look at: AUTOINCREMENT, WITHOUT ROWID, what a foreign key does on delete."""
-    open_store(tmp_path / "migrated.db").close()
-    created = sa.create_engine(f"sqlite:///{tmp_path}/created.db")
-    metadata.create_all(created)
-    migrated = sa.create_engine(f"sqlite:///{tmp_path}/migrated.db")
+    by_steps(tmp_path / "migrated.db")
+    open_store(tmp_path / "created.db").close()
+    created, migrated = (sa.create_engine(f"sqlite:///{tmp_path}/{name}.db") for name in ("created", "migrated"))
 
     def parts(sql):
         """What stands between commas. Columns that were added later stand all on one line, behind the keys."""
@@ -49,7 +59,7 @@ def test_the_tables_are_alike_to_the_last_word(tmp_path):
 
     def words(engine):
         with engine.connect() as connection:
-            found = connection.execute(sa.text("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'alembic%'"))
+            found = connection.execute(sa.text("SELECT name, sql FROM sqlite_master"))
             texts = {name: sorted(parts(sql or "")) for name, sql in found}
         engine.dispose()
         return {name: lines for name, lines in texts.items() if not name.startswith("sqlite_")}
@@ -63,16 +73,21 @@ def test_the_head_that_the_code_knows_is_the_newest_step():
     assert ScriptDirectory.from_config(config).get_current_head() == schema.HEAD
 
 
-def test_a_migration_that_fails_leaves_the_database_empty(url, monkeypatch):
-    from alembic import op
-
+@pytest.mark.parametrize(
+    ("make", "owner", "name"), [(by_steps, op, "create_index"), (open_store, schema._VERSION, "create")]
+)
+def test_what_fails_on_the_way_leaves_the_database_empty(url, monkeypatch, make, owner, name):
     def fail(*_, **__):
         raise sa.exc.OperationalError("CREATE INDEX", {}, Exception("disk full"))
 
     with monkeypatch.context() as broken:
-        broken.setattr(op, "create_index", fail)
+        broken.setattr(owner, name, fail)
         with pytest.raises(StoreError, match="disk full"):
-            open_store(url)
+            make(url)
+    database = Database(_parse(url))
+    with database.read() as connection:
+        assert sa.inspect(connection).get_table_names() == []
+    database.close()
     with open_store(url) as store:
         assert store.list_jobs() == ([], 0)
 

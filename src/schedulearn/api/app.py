@@ -56,7 +56,7 @@ def create_app(gateway: Gateway) -> FastAPI:
         app.include_router(topic.router, prefix=PREFIX, dependencies=people)
     app.include_router(_schema(app), prefix=PREFIX, dependencies=people)
     app.include_router(prometheus.router, dependencies=people)
-    app.add_middleware(BodyLimits, snapshot_limit=lambda: gateway.snapshot_limit)
+    app.add_middleware(BodyLimits, snapshot_limit=lambda: app.state.gateway.snapshot_limit)
     problems.install(app)
     return app
 

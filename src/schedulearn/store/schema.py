@@ -1,8 +1,13 @@
-"""Brings a database to the present schema, or says why it cannot be used. Alembic is loaded only if there is work."""
+"""Brings a database to the present schema, or says why it cannot be used.
+
+A new one is made as the tables are declared, and says so to Alembic, which is loaded only where there is an older one.
+"""
 
 import os
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -10,10 +15,16 @@ from sqlalchemy import exc
 
 from schedulearn.domain.errors import Conflict, CorruptDatabase, NewerDatabase, StoreError
 from schedulearn.store.engine import Database
+from schedulearn.store.tables import metadata
 
 HEAD = "0008"  # the newest step in migrations/versions: their names are numbers, and later ones are greater
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
+_VERSION = sa.Table(
+    "alembic_version",
+    sa.MetaData(),
+    sa.Column("version_num", sa.String(32)),
+    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
 _QUICK_CHECK_BELOW = 32 * 1024**2  # bytes: below this a look at every page does not delay the start
 
 
@@ -25,8 +36,10 @@ def prepare(database: Database) -> None:
         version = _version(connection, database.place)
     if database.path:
         _use_wal(database)
-    if version != HEAD:
-        _migrate(database)
+    if version is None:
+        _create(database)
+    elif version != HEAD:
+        migrate(database)
 
 
 def _look_at_file(database: Database, path: Path) -> None:
@@ -84,17 +97,32 @@ def _use_wal(database: Database) -> None:
             connection.close()
 
 
-def _migrate(database: Database) -> None:
+def _create(database: Database) -> None:
+    with _in_one_go(database) as connection:
+        if _version(connection, database.place) is None:  # else another process did it while we waited for our turn
+            metadata.create_all(connection)
+            _VERSION.create(connection)
+            connection.execute(sa.insert(_VERSION), {"version_num": HEAD})
+
+
+def migrate(database: Database) -> None:
+    """Step by step, from any version or from nothing."""
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    try:
-        with database.write() as connection:
-            if _version(connection, database.place) == HEAD:
-                return  # another process did it while we waited for our turn
+    with _in_one_go(database) as connection:
+        if _version(connection, database.place) != HEAD:  # else, again, another process did it
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+
+
+@contextmanager
+def _in_one_go(database: Database) -> Iterator[sa.Connection]:
+    """All of it or nothing."""
+    try:
+        with database.write() as connection:
+            yield connection
     except (exc.SQLAlchemyError, Conflict) as error:
         raise StoreError(f"the database {database.place} could not be brought to schema {HEAD}: {error}") from error
