@@ -1,4 +1,4 @@
-"""Trainings with two threads, alone and side by side: with OpenMP as it is, and as jobs get it (`OMP_WAIT_POLICY`).
+"""Trainings with two threads, alone and side by side: with OpenMP as it is, and with `OMP_WAIT_POLICY=PASSIVE`.
 
 Both kinds take turns in every round, so what else the machine does meanwhile falls on both alike.
 """

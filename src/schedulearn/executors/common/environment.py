@@ -57,13 +57,8 @@ def threads_for(cpu_limit: float | None, cores: float) -> int:
 
 
 def _usual(launch: Launch) -> dict[str, str]:
-    env = {
-        "PYTHONUNBUFFERED": "1",
-        # Threads that spin while they wait for another one take its core, and the limit, from it: others run here, too.
-        "OMP_WAIT_POLICY": "PASSIVE",
-        # Unless it is told, torchrun kills its processes after 30 s: the scheduler's own time must be the shorter one.
-        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(math.ceil(launch.spec.grace) + 1),
-    }
+    # Unless it is told, torchrun kills its processes after 30 s: the scheduler's own time must be the shorter one.
+    env = {"PYTHONUNBUFFERED": "1", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(math.ceil(launch.spec.grace) + 1)}
     if launch.cpu_limit is not None:
         names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
         env |= dict.fromkeys(names, str(threads_for(launch.cpu_limit, 1)))
