@@ -77,6 +77,7 @@ def test_without_a_node_the_possible_ones_are_listed(cli, jobs):
     assert [line.split(maxsplit=1) for line in lines[1:3]] == [["gpu2", "it can go there"], ["gpu3", "gpu3 is lost"]]
     assert "schedulearn migrate 17 gpu2" in shown.out
     assert cli("migrate", 17, "--json").json == jobs.moves
+    assert cli("migrate", 17, "--wait").code == 2, "nothing would be waited for"
     assert jobs.asked("POST", "/jobs/17/migrate") == []
     jobs.moves = []
     assert "no other node" in cli("migrate", 17).out

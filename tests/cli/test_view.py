@@ -219,3 +219,9 @@ def test_broken_lines_fit_unless_a_word_does_not(text, room):
     lines = list(broken(text, room))
     assert "".join(" ".join(lines).split()) == "".join(text.split())
     assert all(columns_of(line) <= room or len(line.split()) <= 1 for line in lines)
+
+
+def test_of_a_long_list_of_numbers_only_the_beginning_is_shown() -> None:
+    given = {"alpha": 0.1, "growing": "full", "on": True, "gpu_times": [float(n) for n in range(1, 1001)]}
+    shown = "alpha=0.1, growing=full, on=true, gpu_times=[1.0, 2.0, 3.0, 4.0, 5.0, … 1,000 in all]"
+    assert words.parameters(given) == shown

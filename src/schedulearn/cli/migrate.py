@@ -42,6 +42,8 @@ def migrate(
       schedulearn migrate 17 gpu2 --wait
     """
     if node is None:
+        if wait:
+            raise Failure("say where to", field="NODE", allowed=f"`schedulearn migrate {job}` lists the possible ones")
         return _list(job, as_json)
     with connect() as client:
         before = max((event["serial"] for event in client.job_events(job)), default=0)

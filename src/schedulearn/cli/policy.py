@@ -8,7 +8,7 @@ from schedulearn.cli.common.out import next_steps, note, say, say_facts, say_jso
 from schedulearn.cli.common.params import Params, params_of
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
-from schedulearn.cli.view.words import Json, clean
+from schedulearn.cli.view.words import Json, clean, parameters
 
 app = verb_app()
 _STAGE_HELP = {
@@ -88,7 +88,7 @@ def _say(answer: Json) -> None:
         [
             ("policy", clean(answer["preset"])),
             *((f"  {stage}", clean(name)) for stage, name in answer["stages"].items()),
-            ("parameters", ", ".join(f"{k}={v}" for k, v in (answer.get("params") or {}).items())),
+            ("parameters", parameters(answer.get("params") or {})),
         ]
     )
     available = answer.get("available") or {}

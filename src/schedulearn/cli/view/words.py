@@ -1,5 +1,6 @@
 """Numbers, times and states as a person reads them."""
 
+import json
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,20 @@ STATE_STYLE = {
     "up": "green", "draining": "yellow", "lost": "red", "removing": "yellow",
 }  # fmt: skip
 _DECADE = 10.0
+_MOST_LISTED = 5  # values of one parameter
 _BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def parameters(params: Json) -> str:
+    """`alpha=0.1, growing=full`; of a long list only how it begins."""
+    return ", ".join(f"{clean(key)}={_parameter(value)}" for key, value in params.items())
+
+
+def _parameter(value: Any) -> str:
+    if isinstance(value, list) and len(value) > _MOST_LISTED:
+        first = ", ".join(str(number) for number in value[:_MOST_LISTED])
+        return f"[{first}, … {len(value):,} in all]"
+    return clean(value if isinstance(value, str) else json.dumps(value))
 
 
 def duration(seconds: float | None) -> str:

@@ -1,9 +1,9 @@
 """Policies in words: the one in force, and all that there are."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from schedulearn.cli.view.words import parameters
 from schedulearn.client import types
 from schedulearn.dashboard.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.parts import coded, facts, panel
@@ -23,7 +23,7 @@ def in_force(policy: types.Policy) -> Safe:
     for kind, name in policy["stages"].items():
         about = stages.get(kind, {}).get(name, {}).get("about", "")
         told.append((kind, join(el("b", name), el("small", " ", coded(about)))))
-    told.append(("parameters", params_text(policy["params"])))
+    told.append(("parameters", parameters(policy["params"])))
     trouble: list[Child] = []
     if policy["fault"]:
         trouble.append(el("p", el("b", "It could not decide: "), str(policy["fault"].get("error")), class_="problem"))
@@ -59,8 +59,3 @@ def parameters_of(policy: types.Policy, stages: Mapping[str, str]) -> dict[str, 
     for kind, name in stages.items():
         found |= known.get(kind, {}).get(name, {}).get("defaults") or {}
     return found
-
-
-def params_text(params: Mapping[str, Any]) -> str:
-    """`alpha=0.1, growing=full`"""
-    return ", ".join(f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in params.items())
