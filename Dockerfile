@@ -23,7 +23,8 @@ WORKDIR /data
 ENV SCHEDULEARN_DATA=/data PYTHONUNBUFFERED=1
 EXPOSE 7311
 HEALTHCHECK --interval=15s --timeout=5s --start-period=30s \
-    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:7311/api/v1/health', timeout=4)"]
+    CMD ["python", "-c", "from schedulearn.client import Client; Client(timeout=4).health()"]
 ENTRYPOINT ["schedulearn", "up"]
-# Loopback inside of a container is for nobody else: what is published, and where, is said when it is run.
-CMD ["--host", "0.0.0.0"]
+# Loopback inside of a container is for nobody else: what is published, and where, is said when it is run. For other
+# machines: --host 0.0.0.0 --tls.
+CMD ["--host", "0.0.0.0", "--insecure"]

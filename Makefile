@@ -5,8 +5,9 @@ PYTHON ?= python3
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 LINTED := src tests bench scripts examples
+INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup demo test test-horovod check fast format bench docs clean
+.PHONY: help setup demo test test-horovod check fast format bench docs lock audit clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +47,12 @@ docs: $(VENV)/.dev  ## the documentation as a site, in build/site
 bench: $(VENV)/.dev  ## the figures, as tables
 	$(BIN)/python -m bench
 
+lock:  ## requirements/*.txt anew from pyproject.toml; UPGRADE=1 takes the newest versions
+	$(PYTHON) scripts/lock $(if $(UPGRADE),--upgrade)
+
+audit: $(VENV)/.dev  ## are there holes known in what is locked? asks the advisories of the day
+	@$(BIN)/python scripts/audit || [ $$? = 3 ]
+
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -55,13 +62,16 @@ system-packages:
 
 $(VENV)/.venv:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade pip
 	@touch $@
 
-$(VENV)/.runtime: $(VENV)/.venv pyproject.toml
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[demo]'
+# Every version is the one of requirements/, and every file has one of its hashes; pip and the builder are among them.
+$(VENV)/.runtime: $(VENV)/.venv pyproject.toml requirements/runtime.txt
+	$(INSTALL) --require-hashes -r requirements/runtime.txt
+	$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+# torch and tensorflow come last, without hashes: which build is right depends on the machine.
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
+	$(INSTALL) --require-hashes -r requirements/dev.txt
+	$(INSTALL) --no-build-isolation -e '.[torch,tensorflow]'
 	@touch $@

@@ -12,6 +12,7 @@ BENCHMARKS = {
     "start": "start to healthy, memory, what an idle service costs",
     "latency": "from submit to the process running",
     "submissions": "1,000 submissions from one client",
+    "answers": "each route of the API beside 10,000 queued jobs: the slowest answers",
     "queue": "10,000 queued jobs: cycle, list, explain, recovery",
     "decision": "one decision alone, for each preset",
     "simulator": "the simulator's speed on real traces, for each preset",

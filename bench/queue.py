@@ -42,7 +42,7 @@ def _through_the_service(figures: Figures) -> None:
     for queued in (FEW, MANY):
         with folder() as root:
             data = root / "data"
-            _prepare(data, queued)
+            prepare(data, queued)
             service = Service(data)
             try:
                 waits[queued] = {"start to healthy": [service.seconds], **_asked(service, queued)}
@@ -53,7 +53,7 @@ def _through_the_service(figures: Figures) -> None:
         figures.add(f"service: {name}", median(seconds) * 1e3, "ms", against=ratio)
 
 
-def _prepare(data: Path, queued: int) -> None:
+def prepare(data: Path, queued: int) -> None:
     data.mkdir()
     with open_store(data / "schedulearn.db") as store:
         fence = store.take_role("scheduler", "bench", time.time(), 1.0, steal=True)

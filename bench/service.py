@@ -43,7 +43,7 @@ class Service:
         start = time.perf_counter()
         self._said = open(data.with_suffix(".out"), "w+")  # noqa: SIM115 # open as long as the process
         self.process = subprocess.Popen(
-            command("up", "--data", str(data), "--port", "0"),
+            command("up", "--data", str(data), "--port", "0", *(["--root-jobs"] if os.geteuid() == 0 else [])),
             env=environment(data), stdout=self._said, stderr=subprocess.STDOUT,
         )  # fmt: skip
         self.url = self._wait_for_address(start)

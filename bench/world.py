@@ -20,6 +20,7 @@ from schedulearn.domain.states import JobState
 from schedulearn.domain.usage import Limits, Usage
 from schedulearn.service.clock import SteadyClock
 from schedulearn.service.config import DataFolder
+from schedulearn.service.identity import Identities
 from schedulearn.service.launch import Launcher
 from schedulearn.service.progress import ProgressWatcher
 from schedulearn.service.roles import SchedulerLease
@@ -71,7 +72,9 @@ class World:
         lease = SchedulerLease(store, self.clock, data.root)
         lease.take(shared_database=False)
         progress = ProgressWatcher(store, lambda worker: data.jobs / str(worker), self.clock)
-        self.scheduler = Scheduler(store, self.executor, self.clock, lease, Launcher(store, data), progress)
+        self.scheduler = Scheduler(
+            store, self.executor, self.clock, lease, Launcher(store, data, Identities()), progress
+        )
         fill(store, lease.fence, queued, self.clock.now())
         self.scheduler.recover()
         self.scheduler.cycle()  # sees the node, starts the first jobs

@@ -123,10 +123,9 @@ def _plain_type(field: Json, definitions: Json) -> str:
         return " or ".join(_NAMES.get(one, one) for one in kind if one != "null")
     if kind == "array":
         return f"a list of: {_type(field.get('items', {}), definitions)}"
-    if hint := field.get("description"):
-        return (
-            f"{_NAMES.get(kind, kind)}, {hint}" if kind == "string" and hint.startswith(("such", "a ")) else _of(kind)
-        )
+    hint = field.get("description", "")
+    if kind == "string" and hint.startswith(("such", "a ")):
+        return f"{_of(kind)}, {hint}"
     return _of(kind) + _bounds(field)
 
 
@@ -140,8 +139,8 @@ def _of(kind: str) -> str:
 def _bounds(field: Json) -> str:
     low, high = field.get("minimum"), field.get("maximum")
     if low is not None and high is not None and high < 1e9:
-        return f", {low} to {high}"
-    return f", {low} or more" if low is not None else ""
+        return f", {low:g} to {high:.15g}"
+    return f", {low:g} or more" if low is not None else ""
 
 
 def _value(value: object) -> str:
@@ -190,6 +189,8 @@ def _route(method: str, path: str, operation: Json, schemas: Json) -> Iterator[s
     good = {status: answer for status, answer in operation["responses"].items() if status.startswith("2")}
     for status, answer in good.items():
         yield f"Answer {status}: {_content(answer, schemas)}."
+    errors = sorted(status for status in operation["responses"] if status >= "4")
+    yield from ["", f"Errors: {', '.join(errors)}."]
 
 
 def _content(answer: Json, schemas: Json) -> str:

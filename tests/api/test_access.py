@@ -1,14 +1,19 @@
 """Who may do what, as a table; and how tokens come and go."""
 
+import asyncio
 import hashlib
 import io
 import os
 import tarfile
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from schedulearn.service.auth import hash_token
+
+NOW = 1_800_000_000.0
 
 V1 = "/api/v1"
 SHA = "0" * 64
@@ -51,7 +56,7 @@ TABLE: list[tuple[str, str, Any, int, int, int, int, int]] = [
     ("POST", f"{V1}/attempts/JOB.1/groups/3.7/keys/get", {"keys": ["a"]}, 401, 403, 403, 403, 404),
     ("POST", f"{V1}/attempts/JOB.1/groups/3.7/keys/add", {"key": "a", "amount": 1}, 401, 403, 403, 403, 404),
     ("HEAD", f"{V1}/snapshots/{SHA}", None, 401, 404, 404, 404, 403),
-    ("PUT", f"{V1}/snapshots/{SHA}", None, 401, 422, 422, 422, 403),
+    ("PUT", f"{V1}/snapshots/{SHA}", None, 401, 422, 422, 422, 403),  # whose one is: test_ownership.py
     ("GET", f"{V1}/nodes", None, 401, 200, 200, 200, 403),
     ("POST", f"{V1}/nodes", {"address": "no address"}, 401, 403, 403, 422, 403),
     ("PATCH", f"{V1}/nodes/local", {"drain": True}, 401, 403, 403, 202, 403),
@@ -70,6 +75,7 @@ TABLE: list[tuple[str, str, Any, int, int, int, int, int]] = [
     ("GET", f"{V1}/studies/local/report", None, 401, 404, 404, 404, 403),
     ("POST", f"{V1}/studies/local/cancel", None, 401, 404, 404, 404, 403),
     ("DELETE", f"{V1}/studies/local", None, 401, 404, 404, 404, 403),
+    ("GET", f"{V1}/audit", None, 401, 403, 403, 200, 403),
     ("GET", f"{V1}/users", None, 401, 403, 403, 200, 403),
     ("POST", f"{V1}/users", {"name": "eve"}, 401, 403, 403, 201, 403),
     ("PATCH", f"{V1}/users/bob", {"max_priority": 9}, 401, 403, 403, 200, 403),
@@ -145,8 +151,8 @@ def test_a_job_reports_only_for_its_own_attempt(world: Any, ann: Any, job: int) 
     other_worker = {"worker": f"{job + 1}.1.0", "points": [point]}
     assert own.post(f"{V1}/attempts/{job}.1/reports", json=other_worker).status_code == 422
     good = {"worker": f"{job}.1.0", "points": [point]}
-    assert own.post(f"{V1}/attempts/{job}.1/reports", json=good).json() == {"accepted": 1}
-    assert own.post(f"{V1}/attempts/{job}.1/reports", json=good).json() == {"accepted": 0}
+    assert own.post(f"{V1}/attempts/{job}.1/reports", json=good).json() == {"accepted": 1, "dropped": 0}
+    assert own.post(f"{V1}/attempts/{job}.1/reports", json=good).json() == {"accepted": 0, "dropped": 0}
     assert ann.get(f"{V1}/jobs/{job}").json()["progress"]["value"] == 0.5
 
 
@@ -155,8 +161,34 @@ def test_a_job_may_report_that_its_loss_is_not_a_number(world: Any, ann: Any, jo
     world.store.add_token("ann", "attempt", hash_token("sl_job"), 0.0, attempt)
     body = f'{{"worker":"{job}.1.0","points":[{{"seq":1,"at":1.0,"step":1,"values":{{"loss":NaN}}}}]}}'
     answer = world.client("sl_job").post(f"{V1}/attempts/{job}.1/reports", content=body, headers=JSON)
-    assert answer.json() == {"accepted": 1}
+    assert answer.json() == {"accepted": 1, "dropped": 0}
     assert ann.get(f"{V1}/jobs/{job}").json()["progress"]["value"] is None
+
+
+def test_the_token_of_a_job_ends_with_its_attempt(world: Any, job: int, problem: Any) -> None:
+    attempt = world.run(job)
+    world.store.add_token("ann", "attempt", hash_token("sl_job"), 0.0, attempt)
+    own, body = world.client("sl_job"), {"worker": f"{job}.1.0", "points": []}
+    assert own.post(f"{V1}/attempts/{attempt}/reports", json=body).status_code == 200
+    [ended] = world.store.attempts_of(job)
+    ended.ended_at = NOW
+    world.save(attempts=[ended])
+    problem(own.post(f"{V1}/attempts/{attempt}/reports", json=body), 401)
+    problem(own.get(f"{V1}/attempts/{attempt}/group"), 401)
+
+
+def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered(world: Any) -> None:
+    """The look at the store comes before the revocation, and its end after it."""
+    auth, look_up = world.gateway.auth, world.gateway.auth._look_up
+
+    def slow(digest: str) -> Any:
+        found = look_up(digest)
+        auth.forget()
+        return found
+
+    auth._look_up = slow
+    assert auth.authenticate("sl_ann").name == "ann"
+    assert auth.cached("sl_ann") is None
 
 
 def test_a_job_reports_on_when_its_user_is_gone(world: Any, job: int) -> None:
@@ -206,12 +238,42 @@ def test_there_is_always_an_administrator(root: Any, problem: Any) -> None:
 
 def test_users_are_made_and_changed(root: Any, problem: Any) -> None:
     made = root.post(f"{V1}/users", json={"name": "eve", "uid": 1001, "max_priority": 40}).json()
-    assert made == {"name": "eve", "role": "user", "uid": 1001, "gid": None, "max_priority": 40}
-    changed = root.patch(f"{V1}/users/eve", json={"gid": 7, "max_priority": None}).json()
-    assert changed == {"name": "eve", "role": "user", "uid": 1001, "gid": 7, "max_priority": None}
+    assert made | {"name": "eve", "role": "user", "uid": 1001, "gid": None, "root": False, "max_priority": 40} == made
+    changed = root.patch(f"{V1}/users/eve", json={"gid": 1007, "max_priority": None}).json()
+    assert changed == made | {"gid": 1007, "max_priority": None}
     problem(root.post(f"{V1}/users", json={"name": "eve"}), 409)
     problem(root.patch(f"{V1}/users/nemo", json={}), 404)
     assert problem(root.post(f"{V1}/users", json={"name": "../x"}), 422)["field"] == "name"
+
+
+@pytest.mark.parametrize("uid", [0, 1, 999, 65534, 70_000, 70_002, 99_999, 2**32 - 1, -1, True, "1001"])
+def test_a_uid_that_no_person_has_is_refused(root: Any, problem: Any, uid: object) -> None:
+    """Root, the system's accounts, nobody, and the uids that the service gives out itself."""
+    for body in ({"uid": uid}, {"uid": 1001, "gid": uid}):
+        wrong = problem(root.post(f"{V1}/users", json={"name": "eve", **body}), 422)
+        assert wrong["field"] == list(body)[-1]
+        assert wrong["allowed"] or type(uid) is not int
+    assert "eve" not in {user["name"] for user in root.get(f"{V1}/users").json()["users"]}
+
+
+def test_a_group_goes_with_a_uid(root: Any, problem: Any) -> None:
+    assert problem(root.post(f"{V1}/users", json={"name": "eve", "gid": 1001}), 422)["field"] == "gid"
+    root.post(f"{V1}/users", json={"name": "eve", "uid": 1001, "gid": 1001})
+    changed = root.patch(f"{V1}/users/eve", json={"uid": None}).json()
+    assert (changed["uid"], changed["gid"]) == (None, None)
+
+
+def test_root_is_a_choice_of_its_own(root: Any, problem: Any) -> None:
+    both = problem(root.post(f"{V1}/users", json={"name": "eve", "root": True, "uid": 1001}), 422)
+    assert (both["field"], both["allowed"]) == ("root", "root or a uid, not both")
+    made = root.post(f"{V1}/users", json={"name": "eve", "root": True}).json()
+    assert (made["root"], made["uid"]) == (True, None)
+    assert root.patch(f"{V1}/users/eve", json={"max_priority": 5}).json()["root"] is True
+    assert root.patch(f"{V1}/users/eve", json={"root": False}).json()["root"] is False
+    changed = root.patch(f"{V1}/users/eve", json={"uid": 1001}).json()
+    assert (changed["root"], changed["uid"]) == (False, 1001)
+    assert root.patch(f"{V1}/users/eve", json={"root": True}).json()["root"] is True
+    assert problem(root.post(f"{V1}/users", json={"name": "max", "root": "yes"}), 422)["field"] == "root"
 
 
 def test_the_cap_on_priority(bob: Any, root: Any, problem: Any) -> None:
@@ -302,6 +364,41 @@ def test_a_bomb_is_refused(ann: Any, problem: Any) -> None:
     bomb = archive(("zeros", bytes(3_000_000), ""))
     assert len(bomb) < 100_000
     assert "too much" in problem(put(ann, bomb), 422)["detail"]
+
+
+def test_archives_that_take_long_to_check_keep_nobody_else_waiting(
+    world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them than there are threads for requests; none is done before all others were answered."""
+    waits, go = tmp_path / "waits.py", tmp_path / "go"
+    waits.write_text(
+        "import os, time\n"
+        "parent = os.getppid()\n"
+        f"open({str(tmp_path)!r} + f'/began-{{os.getpid()}}', 'w').close()\n"
+        f"while not os.path.exists({str(go)!r}) and os.getppid() == parent: time.sleep(0.01)\n"
+    )
+    monkeypatch.setattr("schedulearn.archive.child.__file__", str(waits))
+    monkeypatch.setattr("schedulearn.service.uploads._AT_ONCE", 45)  # as many users would send
+
+    async def attack() -> list[int]:
+        uploads = []
+        headers = {"Authorization": "Bearer sl_ann"}
+        transport = httpx.ASGITransport(app=world.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://testserver", headers=headers) as client:
+            for number in range(45):
+                data = archive((f"f{number}", b"x", ""))
+                url = f"{V1}/snapshots/{hashlib.sha256(data).hexdigest()}"
+                uploads.append(asyncio.create_task(client.put(url, content=data)))
+            while len(list(tmp_path.glob("began-*"))) < 2 or len(list(tmp_path.glob("snapshots/.upload-*"))) < 45:
+                await asyncio.sleep(0.01)
+            for _ in range(3):
+                assert (await client.get(f"{V1}/jobs")).status_code == 200
+            assert not any(upload.done() for upload in uploads)
+            assert len(list(tmp_path.glob("began-*"))) == 2
+            go.touch()
+            return [answer.status_code for answer in await asyncio.gather(*uploads)]
+
+    assert set(asyncio.run(attack())) == {422}
 
 
 def test_a_snapshot_with_another_hash_is_refused(ann: Any, problem: Any) -> None:

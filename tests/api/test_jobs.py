@@ -10,6 +10,7 @@ from schedulearn.domain.job import Accrual
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.states import JobState
+from schedulearn.service.auth import hash_token
 from schedulearn.store import Point
 
 JOBS = "/api/v1/jobs"
@@ -196,7 +197,7 @@ def test_the_end_of_a_job_is_told_in_words(world: Any, ann: Any, job: int) -> No
 
 
 def test_attempts_and_their_workers(world: Any, ann: Any, job: int) -> None:
-    assert ann.get(f"{JOBS}/{job}/attempts").json() == {"attempts": []}
+    assert ann.get(f"{JOBS}/{job}/attempts").json() == {"attempts": [], "total": 0}
     world.run(job)
     [attempt] = ann.get(f"{JOBS}/{job}/attempts").json()["attempts"]
     assert attempt["attempt"] == f"{job}.1"
@@ -224,6 +225,53 @@ def test_a_loss_that_is_not_a_number_is_null(world: Any, ann: Any, job: int) -> 
     [series] = ann.get(f"{JOBS}/{job}/metrics").json()["series"]
     assert series["last"] is None
     assert series["points"] == [[1, None, "1970-01-01T00:00:01.000000Z"]]
+
+
+def test_curves_come_in_pages(world: Any, ann: Any, job: int, problem: Any) -> None:
+    world.run(job)
+    world.store.add_points(job, 1, 0, "report", [Point(1, 1.0, 1, f"m{n:03d}", 0.5) for n in range(250)])
+    first = ann.get(f"{JOBS}/{job}/metrics").json()
+    assert (len(first["series"]), first["total"]) == (100, 250)
+    last = ann.get(f"{JOBS}/{job}/metrics?offset=240&limit=500").json()
+    assert [series["name"] for series in last["series"]] == [f"m{n:03d}" for n in range(240, 250)]
+    assert problem(ann.get(f"{JOBS}/{job}/metrics?limit=501"), 422)["field"] == "limit"
+    assert problem(ann.get(f"{JOBS}/{job}/metrics?offset=-1"), 422)["field"] == "offset"
+
+
+def test_attempts_come_in_pages(world: Any, ann: Any, job: int) -> None:
+    for _ in range(5):
+        world.run(job)
+    page = ann.get(f"{JOBS}/{job}/attempts?limit=2&offset=3").json()
+    assert ([attempt["attempt"] for attempt in page["attempts"]], page["total"]) == ([f"{job}.4", f"{job}.5"], 5)
+    assert ann.get(f"{JOBS}/{job}/attempts?offset=9007199254740992").json() == {"attempts": [], "total": 5}
+
+
+def test_metrics_beyond_the_bound_are_dropped_and_that_is_said_once(world: Any, ann: Any, job: int) -> None:
+    attempt = world.run(job)
+    world.store.add_token("ann", "attempt", hash_token("sl_job"), 0.0, attempt)
+    own = world.client("sl_job")
+    told = []
+    for seq in range(12):
+        values = [{f"m{seq}.{part}.{n}": 1.0 for n in range(100)} for part in range(5)]
+        reports = [{"seq": seq * 5 + i, "at": 1.0, "step": 1, "values": some} for i, some in enumerate(values)]
+        answer = own.post(f"/api/v1/attempts/{attempt}/reports", json={"worker": f"{attempt}.0", "points": reports})
+        told.append((answer.json()["accepted"], answer.json()["dropped"]))
+    assert told == [(500, 0)] * 2 + [(0, 500)] * 10
+    assert ann.get(f"{JOBS}/{job}/metrics?limit=0").json() == {"series": [], "total": 1000}
+    said = [e for e in ann.get(f"{JOBS}/{job}/events").json()["events"] if e["kind"] == "metrics_full"]
+    assert [event["cause"] for event in said] == [
+        "it has 1000 metrics, the most that are kept of a job: values of further ones are dropped"
+    ]
+
+
+def test_a_report_with_too_many_values(world: Any, job: int, problem: Any) -> None:
+    attempt = world.run(job)
+    world.store.add_token("ann", "attempt", hash_token("sl_job"), 0.0, attempt)
+    values = {str(n): 1 for n in range(100)}
+    reports = [{"seq": seq, "at": 1, "step": 1, "values": values} for seq in range(501)]
+    body = {"worker": f"{attempt}.0", "points": reports}
+    said = problem(world.client("sl_job").post(f"/api/v1/attempts/{attempt}/reports", json=body), 422)
+    assert (said["field"], said["allowed"]) == ("points", "at most 50000 values in one report")
 
 
 def test_explain(ann: Any, job: int) -> None:

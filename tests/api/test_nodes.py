@@ -96,6 +96,7 @@ def test_a_server_that_cannot_be_used_is_refused_with_the_reason(root: Any, answ
         ({"address": "ssh://gpu2", "labels": {"room": "a\nb"}}, "labels.room"),
         ({"address": "ssh://gpu2", "labels": {f"l{i}": "" for i in range(40)}}, "labels"),
         ({"address": "ssh://gpu2", "image": ""}, "image"),
+        ({"address": "ssh://gpu2", "image": "../containers"}, "image"),
         ({"address": "ssh://gpu2", "gpus": 1}, "gpus"),
     ],
 )
@@ -174,6 +175,9 @@ def test_a_job_without_an_image_needs_a_default_image(world: Any, ann: Any, prob
     world.save(nodes=[replace(GPU2, default_image="")], nodes_removed=[NodeName("local")])
     assert problem(ann.post(f"{V1}/jobs", json={"command": "true"}), 422)["field"] == "image"
     assert ann.post(f"{V1}/jobs", json={"command": "true", "image": "python"}).status_code == 201
+    for wrong in ("../containers", "a/../../containers", "python?x", "Python", "a b", "a" * 300):
+        refused = problem(ann.post(f"{V1}/jobs", json={"command": "true", "image": wrong}), 422)
+        assert refused["field"] == "image", wrong
 
 
 @pytest.mark.parametrize(

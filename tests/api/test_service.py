@@ -174,7 +174,7 @@ def test_a_body_that_does_not_arrive_is_a_408() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    limited = BodyLimits(app, lambda: 10, idle=0.01)
+    limited = BodyLimits(app, lambda: 10, lambda token: None, idle=0.01)
     scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
     with pytest.raises(Exception, match="408"):
         asyncio.run(limited(scope, receive, send))
@@ -199,5 +199,36 @@ def test_once_the_body_is_there_a_connection_may_be_silent() -> None:
     async def send(message: Any) -> None:
         raise AssertionError(message)
 
-    limited = BodyLimits(app, lambda: 10, idle=0.0001)
+    limited = BodyLimits(app, lambda: 10, lambda token: None, idle=0.0001)
     asyncio.run(limited({"type": "http", "method": "POST", "path": "/", "headers": []}, receive, send))
+
+
+@pytest.mark.parametrize("token", [None, "sl_wrong"])
+def test_a_large_body_is_not_read_for_somebody_without_a_token(world: Any, problem: Any, token: str | None) -> None:
+    """Whatever it claims to be: thousands of them would fill the memory."""
+
+    def pieces() -> Any:
+        taken.append(1)
+        yield b"x"
+
+    taken: list[int] = []
+    client = world.client(token)
+    problem(client.post(f"{V1}/jobs", content=b"x" * 5000), 401)
+    problem(client.put(f"{V1}/snapshots/{'0' * 64}", content=b"x" * 5000), 401)
+    problem(client.post(f"{V1}/logins/redeem", content=pieces()), 401)  # without a Content-Length
+    problem(client.post(f"{V1}/logins/redeem", json={"code": "wrong"}), 401)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PATCH", "/jobs", "GET, POST"),
+        ("POST", "/jobs/1", "GET, PATCH, DELETE"),
+        ("OPTIONS", "/jobs/1", "GET, PATCH, DELETE"),
+        ("HEAD", "/health", "GET"),
+        ("DELETE", "/users", "GET, POST"),
+    ],
+)
+def test_a_method_that_a_path_has_not_is_told_all_that_it_has(ann: Any, method: str, path: str, allowed: str) -> None:
+    answer = ann.request(method, f"{V1}{path}")
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)

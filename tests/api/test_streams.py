@@ -1,14 +1,18 @@
 """Output and events, as a whole and live, over real HTTP."""
 
+import asyncio
 import json
+import random
 import time
 from typing import Any
 
 import pytest
 
+from schedulearn.api import tail
 from schedulearn.domain.ids import AttemptId, JobId, WorkerId
 from schedulearn.domain.job import HistoryEvent
 from schedulearn.domain.states import JobState
+from schedulearn.service.views import StoredEvent
 
 JOBS = "/api/v1/jobs"
 EVENTS = "/api/v1/events"
@@ -231,3 +235,97 @@ def test_the_store_is_asked_no_more_once_the_listener_has_gone(
     eventually(lambda: len(asked) > 1)
     stream.close()
     eventually(quiet)
+
+
+# --- many who follow
+
+
+def test_what_many_listen_to_is_read_once(world: Any, live: Any, monkeypatch: Any) -> None:
+    streams = [live.get(EVENTS) for _ in range(20)]
+    for stream in streams:
+        assert stream.readline().startswith(b":")
+    happen(world, "the first")
+    for stream in streams:
+        messages(stream, 1)
+    read: list[int] = []
+    events_after = world.store.events_after
+
+    def counting(*args: Any) -> Any:
+        found = events_after(*args)
+        read.extend(event.serial for event in found)
+        return found
+
+    monkeypatch.setattr(world.store, "events_after", counting)
+    happen(world, "now")
+    for stream in streams:
+        assert [event["cause"] for event in messages(stream, 1)] == ["now"]
+    assert len(read) == 1
+
+
+def test_who_is_far_behind_or_wants_one_job_misses_nothing_and_gets_nothing_twice(monkeypatch: Any) -> None:
+    """Events come while people begin to listen, each from somewhere else; the tail keeps only a few."""
+    monkeypatch.setattr(tail, "POLL", 0.0)
+    monkeypatch.setattr(tail, "_KEPT", 7)
+    monkeypatch.setattr(tail, "_BATCH", 5)
+    chance = random.Random(1)
+    service = FakeService()
+
+    async def listen(after: int, job: JobId | None) -> None:
+        async for text in tail.tail_of(service).follow(after, job):  # type: ignore[arg-type]
+            got = heard.setdefault((after, job), [])
+            got += [int(line[4:]) for line in text.splitlines() if line.startswith("id: ")]
+            await asyncio.sleep(chance.choice([0, 0, 0.001]))
+
+    async def check() -> None:
+        listeners = []
+        for after, job in wanted:
+            listeners.append(asyncio.ensure_future(listen(after, job)))
+            for _ in range(chance.randrange(20)):
+                service.happen(JobId(chance.randrange(1, 4)))
+                await asyncio.sleep(0)
+        service.happen(JobId(1), JobId(2), JobId(3))
+        expected = {(after, job): service.serials(after, job) for after, job in wanted}
+        while any(len(heard.get(who, ())) < len(serials) for who, serials in expected.items()):
+            await asyncio.sleep(0.001)
+        service.closing = True
+        await asyncio.gather(*listeners)
+        assert heard == expected
+
+    heard: dict[tuple[int, JobId | None], list[int]] = {}
+    wanted = [(10 * number, JobId(number % 3 + 1) if number % 2 else None) for number in range(12)]
+    service.happen(*[JobId(1)] * 30)
+    asyncio.run(asyncio.wait_for(check(), 60))
+
+
+class FakeService:
+    def __init__(self) -> None:
+        self.closing = False
+        self._events: list[StoredEvent] = []
+
+    def happen(self, *jobs: JobId) -> None:
+        for job in jobs:
+            self._events.append(StoredEvent(len(self._events) + 1, HistoryEvent(1.5, "state", "x", job)))
+
+    def serials(self, after: int, job: JobId | None) -> list[int]:
+        return [event.serial for event in self.events(after, job, 10**9)]
+
+    def events(self, after: int, job: JobId | None, limit: int) -> list[StoredEvent]:
+        found = [event for event in self._events if event.serial > after and job in (None, event.event.job)]
+        return found[:limit]
+
+    def last_event(self) -> int:
+        return len(self._events)
+
+
+def test_output_that_many_follow_is_looked_at_once(world: Any, live: Any, job: int, monkeypatch: Any) -> None:
+    attempt = world.run(job)
+    write(world, attempt, b"first\n")
+    streams = [live.get(f"{JOBS}/{job}/logs?follow=true") for _ in range(10)]
+    for stream in streams:
+        assert stream.readline() == b"first\n"
+    write(world, attempt, b"second\n")
+    for stream in streams:
+        assert stream.readline() == b"second\n"
+    world.set_state(job, JobState.SUCCEEDED)
+    for stream in streams:
+        assert stream.read() == b""

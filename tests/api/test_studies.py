@@ -193,7 +193,9 @@ def test_a_fault_of_the_simulator_shows_nothing_of_the_machine(
 def test_one_that_was_killed_with_the_service_has_failed(world: World, ann: Any) -> None:
     folder = world.data / "reports" / "comparison-3"
     folder.mkdir(parents=True)
-    (folder / "study.json").write_text(json.dumps({"user": "ann", "title": "t", "created_at": NOW, "state": "running"}))
+    owner = world.store.user("ann").id
+    story = {"user": "ann", "owner": owner, "title": "t", "created_at": NOW, "state": "running"}
+    (folder / "study.json").write_text(json.dumps(story))
     found = ann.get(f"{STUDIES}/comparison-3").json()
     assert (found["state"], found["problem"]) == ("failed", "the service ended before it was done")
     assert ann.delete(f"{STUDIES}/comparison-3").status_code == 204

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from schedulearn.api.spec import iso
 from schedulearn.domain.ids import DeviceId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt, Worker
 from schedulearn.domain.outcome import Ending, Outcome
@@ -54,7 +55,7 @@ def test_whoever_ran_at_some_time_between(
 ) -> None:
     ran(world, job, 1, -600, -300)
     ran(world, job, 2, -200, None)
-    answer = ann.get(URL, params={"since": AT + since, "until": AT + until})
+    answer = ann.get(URL, params={"since": iso(AT + since), "until": iso(AT + until)})
     assert seen(answer) == [f"{job}.{number}.0" for number in attempts]
 
 

@@ -60,19 +60,28 @@ def test_attempts(world: Any, ann: Any, job: int, worker: WorkerId, problem: Any
     look(world, worker, FULL)
     world.save(leases_ended=[worker])
     world.run(job)
-    assert ann.get(f"{JOBS}/{job}/usage").json() == {"attempt": f"{job}.2", "workers": []}
+    assert ann.get(f"{JOBS}/{job}/usage").json() == {"attempt": f"{job}.2", "workers": [], "total": 0}
     assert len(ann.get(f"{JOBS}/{job}/usage?attempt=1").json()["workers"]) == 1
     assert "no attempt 3" in problem(ann.get(f"{JOBS}/{job}/usage?attempt=3"), 404)["detail"]
 
 
-@pytest.mark.parametrize("query", ["since=yesterday", "max_points=0", "max_points=3000", "attempt=0"])
+def test_workers_come_in_pages(world: Any, ann: Any, job: int, worker: WorkerId) -> None:
+    look(world, worker, FULL)
+    page = ann.get(f"{JOBS}/{job}/usage?limit=1").json()
+    assert (len(page["workers"]), page["total"]) == (1, 1)
+    assert ann.get(f"{JOBS}/{job}/usage?offset=1").json() == {"attempt": f"{job}.1", "workers": [], "total": 1}
+
+
+@pytest.mark.parametrize(
+    "query", ["since=yesterday", "max_points=0", "max_points=3000", "attempt=0", "limit=501", "offset=-1"]
+)
 def test_questions_that_make_no_sense(ann: Any, job: int, problem: Any, query: str) -> None:
     name = query.partition("=")[0]
     assert problem(ann.get(f"{JOBS}/{job}/usage?{query}"), 422)["field"] == name
 
 
 def test_nothing_is_known_yet(ann: Any, nobody: Any, job: int, problem: Any) -> None:
-    assert ann.get(f"{JOBS}/{job}/usage").json() == {"attempt": f"{job}.0", "workers": []}
+    assert ann.get(f"{JOBS}/{job}/usage").json() == {"attempt": f"{job}.0", "workers": [], "total": 0}
     problem(nobody.get(f"{JOBS}/{job}/usage"), 401)
     problem(ann.get(f"{JOBS}/99/usage"), 404)
 

@@ -57,6 +57,7 @@ NODE = {
     "storage": {"jobs_bytes": 10**9, "logs_bytes": 5 * 10**7, "snapshots_bytes": 10**6, "database_bytes": 10**5,
                 "free_bytes": 10**11},
     "sharing": {"stage": "flowcon", "limits": {"17": 0.25, "19": 1.5}, "problem": ""},
+    "isolation": ["own uids: 70000-99999", "control groups: cpu, memory"],
 }  # fmt: skip
 SERVER = {
     **NODE, "name": "gpu2", "executor": "docker", "state": "lost", "problem": "it is frozen", "jobs": [18],
@@ -135,12 +136,12 @@ class Service:
             "logs": lambda: self.logs.get(number, b"")[int(request.query.get("offset", ["0"])[0]) :],
             "explain": lambda: explanation(job),
             "events": lambda: {"events": STORY[int(request.query.get("after", ["0"])[0]) :]},
-            "attempts": lambda: {"attempts": [attempt(job)]},
+            "attempts": lambda: {"attempts": [attempt(job)], "total": 1},
             "metrics": lambda: {"series": [{
                 "name": "loss", "count": 3, "last": 0.3125, "min": 0.3, "max": 3.0,
                 "points": [[0, 3.0, ""], [1, 1.0, ""], [2, 0.3125, ""]],
-            }]},
-            "usage": lambda: {"attempt": f"{number}.1", "workers": self.usage},
+            }], "total": 1},
+            "usage": lambda: {"attempt": f"{number}.1", "workers": self.usage, "total": len(self.usage)},
             "files": lambda: archive({"model.pt": b"weights", "logs/a.txt": b"a"}),
         }  # fmt: skip
         return 200, answers[part]()
@@ -213,13 +214,17 @@ class Service:
         return 200, {**POLICY, "preset": request.body["preset"]}
 
     def _get_users(self, request: Request) -> tuple[int, Any]:
-        return 200, {"users": [{"name": "ann", "role": "user", "uid": None, "gid": None, "max_priority": 70}]}
+        jobs = {"uid": None, "gid": None, "root": False, "runs_as": "uid 70002"}
+        return 200, {"users": [{"name": "ann", "role": "user", **jobs, "max_priority": 70}]}
 
     def _post_users(self, request: Request) -> tuple[int, Any]:
-        return 201, request.body
+        runs_as = "root" if request.body.get("root") else "uid 70003"
+        notes = ["Jobs of bob run as root."] if request.body.get("root") else []
+        return 201, {**request.body, "runs_as": runs_as, "notes": notes}
 
     def _patch_users(self, request: Request) -> tuple[int, Any]:
-        return 200, {"name": request.path.split("/")[-1], "role": "user", **request.body}
+        name = request.path.split("/")[-1]
+        return 200, {"name": name, "role": "user", "runs_as": "uid 70002", "notes": [], **request.body}
 
     def _delete_users(self, request: Request) -> tuple[int, Any]:
         return 204, b""
@@ -228,6 +233,16 @@ class Service:
         laptop = {"id": 3, "user": "ann", "label": "laptop", "created_at": "2026-03-01T10:00:00Z", "expires_at": None}
         page = {**laptop, "id": 4, "label": "page", "expires_at": "2026-03-31T10:00:00Z"}
         return 200, {"tokens": [laptop, page]}
+
+    def _get_audit(self, request: Request) -> tuple[int, Any]:
+        entry = {
+            "serial": 9, "at": "2026-03-01T10:00:00Z", "actor": "ann", "actor_id": 2, "origin": "10.0.0.7",
+            "action": "job.update", "object": "job 17", "owner": "bob", "outcome": "done", "data": {"priority": 80},
+        }  # fmt: skip
+        refused = {**entry, "serial": 8, "actor": "", "outcome": "refused: a valid token is needed", "data": {}}
+        found = [e for e in (entry, refused) if e["serial"] < int(request.query.get("before", ["99"])[0])]
+        limit = int(request.query["limit"][0])
+        return 200, {"entries": found[:limit], "next": found[limit - 1]["serial"] if len(found) >= limit else None}
 
     def _post_tokens(self, request: Request) -> tuple[int, Any]:
         return 201, {"id": 4, "token": "sl_secret", "user": request.body.get("user") or "me", "label": "x"}

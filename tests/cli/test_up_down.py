@@ -40,32 +40,79 @@ def served(monkeypatch):
 
 
 def test_options_reach_the_service(cli, served, tmp_path):
-    args = ["--host", "0.0.0.0", "--port", "0", "--only", "api", "--keep-days", "2", "--keep-size", "1GB"]
+    args = ["--host", "127.0.0.2", "--port", "0", "--only", "api", "--keep-days", "2", "--keep-size", "1GB"]
     assert (
         cli("up", "--data", tmp_path, *args, "--database", "postgresql+psycopg://x", "--log-level", "debug").code == 0
     )
-    expected = Options(tmp_path, "0.0.0.0", 0, frozenset({"api"}), "postgresql+psycopg://x", 172800.0, 10**9, "debug")
+    expected = Options(tmp_path, "127.0.0.2", 0, frozenset({"api"}), "postgresql+psycopg://x", 172800.0, 10**9, "debug")
     assert served == [expected]
     assert cli("up", *arguments(expected)).code == 0  # what a detached start hands on means the same
     assert served == [expected, expected]
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "2001:db8::1"])
+@pytest.mark.parametrize("only", [[], ["--only", "api"], ["--only", "dashboard", "--url", "http://lab:7311"]])
+def test_other_machines_are_let_in_with_tls_or_if_it_is_insisted_on(cli, served, tmp_path, host, only):
+    refused = cli("up", "--data", tmp_path, "--host", host, *only)
+    assert (refused.code, served) == (2, [])
+    for way in ("--tls", "--tls-cert", "--insecure", "127.0.0.1"):
+        assert way in refused.err
+    if "dashboard" not in only:
+        for more in (["--tls"], ["--insecure"], ["--tls-cert", "c.pem", "--tls-key", "k.pem"]):
+            assert cli("up", "--data", tmp_path, "--host", host, *only, *more).code == 0
+            options = served.pop()
+            assert cli("up", *arguments(options)).code == 0
+            assert served.pop() == options
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_this_machine_needs_no_tls_nor_does_a_scheduler_alone(cli, served, tmp_path, host):
+    assert cli("up", "--data", tmp_path, "--host", host).code == 0
+    assert cli("up", "--data", tmp_path, "--host", "0.0.0.0", "--only", "scheduler").code == 0
+    assert len(served) == 2
+
+
 def test_how_jobs_are_run_reaches_the_service_too(cli, served, tmp_path):
     args = ["--executor", "both", "--image", "python:3.12", "--shared-checkpoints", "/srv/checkpoints"]
     args += ["--allow-mounts", "/data", "--allow-mounts", "/scratch:rw", "--lost-after", "90s"]
-    args += ["--url", "http://lab:7311/", "--no-page"]
+    args += ["--networks", "10.9.0.0/16", "--no-host-network", "--setup-time", "2h"]
+    args += ["--url", "http://lab:7311/", "--no-page", "--uids", "200000-299999", "--root-jobs"]
     assert cli("up", "--data", tmp_path, *args).code == 0
     [options] = served
     assert (options.executor, options.image, options.lost_after) == ("both", "python:3.12", 90.0)
     assert options.shared_checkpoints == Path("/srv/checkpoints")
     assert options.allow_mounts == ("/data", "/scratch:rw")
+    assert (options.networks, options.host_network, options.setup_time) == ("10.9.0.0/16", False, 7200.0)
     assert options.url == "http://lab:7311"
     assert not options.page
+    assert (options.uids, options.root_jobs) == ((200_000, 299_999), True)
     cli("up", *arguments(options))
     assert served == [options, options]
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90", 90.0), ("5m", 300.0), ("1.5h", 5400.0), ("10 s", 10.0)])
+def test_what_one_user_may_have_reaches_the_service(cli, served, tmp_path):
+    args = ["--keep-audit", "2d", "--max-jobs-per-user", "7", "--max-snapshots-per-user", "5MB"]
+    assert cli("up", "--data", tmp_path, *args, "--max-disk-per-user", "0").code == 0
+    [options] = served
+    assert (options.keep_audit, options.caps.jobs) == (172800.0, 7)
+    assert (options.caps.snapshots, options.caps.disk) == (5 * 10**6, 0)
+    cli("up", *arguments(options))
+    assert served == [options, options]
+    wrong = cli("up", "--data", tmp_path, "--max-disk-per-user", "much")
+    assert (wrong.code, "--max-disk-per-user" in wrong.err) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["5", "0-999", "999-2000", "2000-2000", "70000-4294967295", "a-b", "70000-", "-5-8"])
+def test_no_range_of_uids(cli, served, text):
+    refused = cli("up", f"--uids={text}")
+    assert refused.code != 0
+    assert "--uids" in refused.err
+    assert served == []
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90.0), ("400d", 400 * 86400.0), ("5m", 300.0), ("1.5h", 5400.0), ("10 s", 10.0)]
+)
 def test_times(text, seconds):
     assert parse_time(text, "--lost-after") == seconds
 
@@ -82,7 +129,14 @@ def test_defaults(cli, served, tmp_path, monkeypatch):
      (["--log-level", "loud"], "--log-level"), (["--executor", "podman"], "--executor"),
      (["--lost-after", "soon"], "--lost-after"), (["--shared-checkpoints", "here"], "--shared-checkpoints"),
      (["--allow-mounts", "data"], "--allow-mounts"), (["--allow-mounts", "/a/../b"], "--allow-mounts"),
+     (["--allow-mounts", "/"], "--allow-mounts"),
+     (["--allow-mounts", "/a:rw", "--allow-mounts", "/a/b"], "--allow-mounts"),
+     (["--networks", "8.8.8.0/24"], "--networks"), (["--setup-time", "never"], "--setup-time"),
+     (["--image", "../containers"], "--image"),
      (["--url", "lab:7311"], "--url"), (["--url", "http://lab:x"], "--url"), (["--url", "http://"], "--url"),
+     (["--url", "https://lab#sha256=12"], "--url"), (["--url", f"http://lab#sha256={'1' * 64}"], "--url"),
+     (["--tls-cert", "c.pem"], "--tls-key"), (["--tls-key", "k.pem"], "--tls-cert"),
+     (["--tls", "--tls-cert", "c.pem", "--tls-key", "k.pem"], "--tls"), (["--host", "no.such.invalid"], "--host"),
      (["--only", "dashboard"], "--url"), (["--only", "dashboard", "--detach"], "--url")],
 )  # fmt: skip
 def test_wrong_options_are_named(cli, served, args, field):

@@ -1,5 +1,7 @@
 """Each verb that asks or changes something: what it sends, what it says, its JSON, its exit code."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 
@@ -359,6 +361,23 @@ def test_policy_param_without_a_value(cli, service):
     assert "--param" in result.err
 
 
+def test_users_say_whom_jobs_run_as(cli, service):
+    assert "uid 70002" in cli("users").out
+    added = cli("users", "add", "bob", "--root")
+    assert service.asked("POST", "/users")[0].body == {"name": "bob", "role": "user", "root": True}
+    assert "jobs run as root" in added.out
+    assert "Warning: Jobs of bob run as root." in added.err
+    cli("users", "update", "ann", "--no-root")
+    assert service.asked("PATCH", "/users/ann")[0].body == {"root": False}
+    for option in ("--uid", "--gid"):
+        refused = cli("users", "add", "bob", option, 999)
+        assert (refused.code, "1000" in refused.err) == (2, True)
+
+
+def test_nodes_say_what_separates_workers(cli, service):
+    assert "own uids: 70000-99999; control groups: cpu, memory" in " ".join(cli("nodes").out.split())
+
+
 def test_users(cli, service):
     assert "ann" in cli("users").out
     assert cli("users", "list", "--json").json[0]["max_priority"] == 70
@@ -369,6 +388,37 @@ def test_users(cli, service):
     assert cli("users", "remove", "ann").code == 0
     assert cli("users", "update", "ann").code == 2
     assert "admin or user" in cli("users", "add", "bob", "--role", "king").err
+
+
+def test_audit(cli, service):
+    head, done, refused = cli("audit").out.splitlines()
+    assert head.split() == ["TIME", "WHO", "FROM", "ACTION", "WHAT", "OF", "DETAILS"]
+    for text in ("ann", "10.0.0.7", "job.update", "job 17", "bob", "priority=80"):
+        assert text in done
+    assert "refused: a valid token is needed" in refused
+    [entry] = cli("audit", "--limit", 1, "--json").json
+    assert entry["serial"] == 9
+    words = [
+        "--user",
+        "ann",
+        "--action",
+        "job",
+        "--object",
+        "job 17",
+        "--owner",
+        "bob",
+        "--since",
+        "2026-03-01T10:00+01:00",
+    ]
+    cli("audit", *words, "--until", "12h")
+    asked = service.asked("GET", "/audit")[-1].query
+    assert {name: asked[name] for name in ("actor", "action", "object", "owner", "since")} == {
+        "actor": ["ann"], "action": ["job"], "object": ["job 17"], "owner": ["bob"],
+        "since": ["2026-03-01T09:00:00+00:00"],
+    }  # fmt: skip
+    assert datetime.fromisoformat(asked["until"][0]) < datetime.now(UTC) - timedelta(hours=11)
+    wrong = cli("audit", "--since", "yesterday")
+    assert (wrong.code, "--since" in wrong.err, "7d" in wrong.err) == (2, True, True)
 
 
 def test_tokens(cli, service):

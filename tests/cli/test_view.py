@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from schedulearn.cli.common.out import wrapped
-from schedulearn.cli.view import story, words
+from schedulearn.cli.view import story, terminal, words
 from schedulearn.cli.view.status import status_line
 from schedulearn.cli.view.story import attempt_rows, needs
 from schedulearn.cli.view.table import Cell, Column, fit, shown, table_lines
@@ -55,8 +55,8 @@ def test_a_bar_has_its_width(share, width):
 
 @given(st.text())
 def test_cleaned_text_is_one_line(text):
-    assert len(words.clean(text).splitlines()) <= 1
-    assert "\x1b" not in words.clean(text)
+    assert len(terminal.clean(text).splitlines()) <= 1
+    assert "\x1b" not in terminal.clean(text)
 
 
 def test_times_of_today_are_short():
@@ -115,8 +115,8 @@ def test_a_plain_table_loses_nothing(rows):
     lines = table_lines(columns, [(Cell(a, "red"), b) for a, b in rows], None)
     assert len(lines) == len(rows) + 1
     for (a, b), line in zip(rows, lines[1:], strict=True):
-        assert words.clean(a).strip() in line
-        assert words.clean(b).strip() in line
+        assert terminal.clean(a).strip() in line
+        assert terminal.clean(b).strip() in line
 
 
 def test_where_a_job_runs(new_job):

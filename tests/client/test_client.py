@@ -30,6 +30,7 @@ from schedulearn.client import (
     WaitTimeout,
 )
 from schedulearn.client.settings import find_service
+from schedulearn.client.streams import surely
 
 Serve = Callable[[Callable[[Any, Any], None]], Any]
 
@@ -338,6 +339,69 @@ class TestSubmit:
         assert [r.method for r in service.requests] == ["POST"]
         assert service.requests[0].json() == {"command": "true", "env": {"PATH": "/my/bin:/bin"}}
 
+    def test_an_answer_that_is_lost_is_asked_for_again_with_the_same_key(self, serve: Serve, project: Path) -> None:
+        def answer(handler: Any, request: Any) -> None:
+            match len(service.requests):
+                case 1:
+                    handler.break_off()  # it was taken, and the answer did not arrive
+                case 2:
+                    handler.reply({"title": "Not now"}, 503)
+                case 3:
+                    handler.send_response(201)
+                    handler.send_header("Content-Length", "1000")
+                    handler.end_headers()
+                    handler.break_off()  # half of an answer
+                case _:
+                    handler.reply(job("queued"), 201)
+
+        service = serve(answer)
+        with Client(service.url, "t") as client:
+            assert client.submit({"command": "true", "workdir": None})["id"] == 17
+            client.submit({"command": "true", "workdir": None})
+            client.resubmit({"command": "true"})
+        keys = [request.headers["Idempotency-Key"] for request in service.requests]
+        assert keys[:4] == [keys[0]] * 4
+        assert len(set(keys)) == 3, "another job has another key"
+        assert len({request.body for request in service.requests[:4]}) == 1
+
+    def test_one_that_hangs_is_asked_again(self, serve: Serve, project: Path) -> None:
+        over = threading.Event()
+
+        def answer(handler: Any, request: Any) -> None:
+            if len(service.requests) == 1:
+                over.wait(60)
+                handler.break_off()
+            else:
+                handler.reply(job("queued"), 201)
+
+        service = serve(answer)
+        with Client(service.url, "t", timeout=0.5) as client:
+            assert client.resubmit({"command": "true"})["id"] == 17
+        over.set()
+
+    def test_where_nobody_is_it_says_so_at_once(self, serve: Serve, project: Path) -> None:
+        service = serve(lambda handler, request: handler.reply({}))
+        service.stop()
+        with Client(service.url, "t") as client, pytest.raises(ServiceUnreachable, match="connection refused"):
+            client.submit({"command": "true"})
+
+    def test_what_was_refused_is_not_tried_again(self, serve: Serve, project: Path) -> None:
+        service = serve(lambda handler, request: handler.reply({"title": "No"}, 422))
+        with Client(service.url, "t") as client, pytest.raises(ApiError):
+            client.resubmit({"command": "true"})
+        assert len(service.requests) == 1
+
+    def test_it_does_not_try_for_ever(self) -> None:
+        tries: list[None] = []
+
+        def call() -> None:
+            tries.append(None)
+            raise ServiceUnreachable("not ready")
+
+        with pytest.raises(ServiceUnreachable):
+            surely(call, seconds=0.05)
+        assert len(tries) == 2
+
     def test_the_callers_environment(self, service: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("VIRTUAL_ENV", "/my/venv")
         monkeypatch.setenv("KEY", "secret")
@@ -454,7 +518,10 @@ class TestPull:
 
     def test_nothing_is_written_outside(self, serve: Serve, tmp_path: Path) -> None:
         service = serve(lambda handler, request: handler.reply(self.archive("../evil"), kind="application/x-tar"))
-        with Client(service.url, "t") as client, pytest.raises(ClientError, match="would lead out of"):
+        with (
+            Client(service.url, "t") as client,
+            pytest.raises(ClientError, match="leads outside"),
+        ):
             client.pull(17, to=tmp_path / "here")
         assert not (tmp_path / "evil").exists()
 

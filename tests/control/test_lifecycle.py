@@ -36,6 +36,14 @@ def test_a_job_starts_runs_and_succeeds() -> None:
     assert ONE not in w.state.jobs
 
 
+def test_what_a_user_should_know_of_how_a_worker_runs_is_in_the_story() -> None:
+    w = world()
+    w.submit(job(1))
+    w.cycle(ev.WorkerStarted(1.0, WorkerId(ONE, 1, 0), "it shares the network of its server"))
+    (told,) = [e.cause for e in w.history if e.kind == "worker_started"]
+    assert told == "worker 1.1.0 runs on a; it shares the network of its server"
+
+
 def test_events_of_an_earlier_attempt_or_told_twice_change_nothing() -> None:
     w = world()
     w.submit(job(1, max_restarts=1))

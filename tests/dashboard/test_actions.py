@@ -45,9 +45,9 @@ def unchanged(client: Client, job: int) -> Iterator[None]:
 
 
 WRONG = [
-    ("Workers", "many", "'many' is not a range"),
+    ("Workers", "many", "'many' is not a number of workers"),
     ("Workers", "3..1", "'3..1' is not a range"),
-    ("Workers", "0", "0 is too small"),
+    ("Workers", "0", "'0' is not a number of workers"),
     ("CPU limit", "lots", "'lots': Input should be a valid number"),
     ("CPU limit", "-1", "-1 is out of bounds"),
     ("CPU limit", "1000", "the job is guaranteed 0.1"),

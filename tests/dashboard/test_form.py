@@ -94,7 +94,7 @@ def test_the_services_words_stand_at_the_field(place: str, field: str) -> None:
 
 def taken(**fields: Any) -> dict[str, Any]:
     """A spec as the service gives it."""
-    return spec_out(JobIn(**fields).to_domain(NOW), show_env=True)
+    return spec_out(JobIn(**fields).to_domain(NOW), private=True)
 
 
 @pytest.mark.parametrize(

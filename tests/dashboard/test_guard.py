@@ -46,6 +46,49 @@ def log_in(service: Service, user: str | None = None) -> str:
     return str(answer.getheader("Set-Cookie")).partition(";")[0]
 
 
+def test_the_cookie_is_no_token(service: Service) -> None:
+    """Browsers give it to every port of the host: to the page of any job there, too."""
+    name, _, value = log_in(service).partition("=")
+    for offered in (value, f"{name}={value}", value.partition(".")[2] or value):
+        assert ask(service, "/api/v1/whoami", Authorization=f"Bearer {offered}").status == 401
+    assert ask(service, "/api/v1/whoami", Cookie=f"{name}={value}").status == 401
+    kept = (service.data / "service-logins.json").read_text()
+    assert value not in kept
+    assert "sl_" not in kept
+    assert (service.data / "service-logins.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_log_in_outlives_the_service(tmp_path: Any) -> None:
+    with Service(tmp_path / "data") as service:
+        cookie = log_in(service)
+        service.restart()
+        assert ask(service, "/", Cookie=cookie).status == 200
+        assert ask(service, "/logout", "POST", "", Cookie=cookie, Origin=service.url).status == 303
+        service.restart()
+        assert ask(service, "/", Cookie=cookie).status == 303
+
+
+def test_over_tls_the_cookie_is_for_this_host_and_tls_alone(service: Service) -> None:
+    code = link(service).partition("once=")[2]
+    answer = ask(service, "/login", "POST", f"once={code}", Origin=service.url, X_Forwarded_Proto="https")
+    cookie = str(answer.getheader("Set-Cookie"))
+    assert cookie.startswith(f"__Host-schedulearn-{service.port}=")
+    assert "Secure" in cookie
+    assert "Path=/;" in f"{cookie};"
+    assert "Domain" not in cookie
+    kept = cookie.partition(";")[0]
+    assert ask(service, "/", Cookie=kept, X_Forwarded_Proto="https").status == 200
+    assert ask(service, "/", Cookie=kept.removeprefix("__Host-"), X_Forwarded_Proto="https").status == 303
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:7311", "127.0.0.1.evil.example", "[::2]", "a:\xe9", "["]
+)
+def test_a_name_that_only_points_here_gets_no_answer(service: Service, host: str) -> None:
+    for path in ("/login", "/api/v1/health", "/metrics"):
+        assert ask(service, path, Host=host).status == 421
+
+
 def test_the_link_is_good_once_and_leaves_no_secret_in_the_address(service: Service) -> None:
     shown = link(service)
     answer = follow(service, shown)
@@ -148,7 +191,7 @@ def test_a_body_without_an_end_is_not_taken_in(service: Service) -> None:
         assert connection.recv(100).startswith(b"HTTP/1.1 413")
 
 
-@pytest.mark.parametrize("host", ["evil.example", "a:b;c", "a:1,2", "[::1]:7", "a:\xe9"])
+@pytest.mark.parametrize("host", ["localhost:b;c", "127.0.0.1:1,2", "[::1]:7", "a.localhost", "localhost:\xe9"])
 def test_a_strange_name_of_the_host_does_no_harm(service: Service, host: str) -> None:
     assert ask(service, "/login", Host=host).status == 200
     code = link(service).partition("once=")[2]
@@ -261,8 +304,6 @@ def test_what_is_not_a_page_is_protected_too(service: Service) -> None:
 def test_each_page_lets_the_browser_keep_the_cookie_for_longer(service: Service) -> None:
     cookie = log_in(service)
     assert str(ask(service, "/jobs", Cookie=cookie).getheader("Set-Cookie")).startswith(f"{cookie}; HttpOnly; Max-Age=")
-    secure = ask(service, "/jobs", Cookie=cookie, X_Forwarded_Proto="https").getheader("Set-Cookie")
-    assert "Secure" in str(secure)
     for path in ("/static/page.css", "/login"):
         assert ask(service, path, Cookie=cookie).getheader("Set-Cookie") is None
 

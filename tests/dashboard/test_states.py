@@ -74,7 +74,7 @@ def test_a_log_in_that_has_ended_is_told_and_leads_back(page: Page, client: Clie
         for token in client.tokens():
             if token["label"] == "page":
                 store.renew_token(token["id"], time.time())
-    page.wait_for("Your log-in has ended: it was revoked, or not used for 30 days.")
+    page.wait_for("Your log-in has ended: it was revoked, not used for 30 days,")
     page.fill("#token", service.token)
     page.press("Enter")
     wait_until(lambda: page.address == "/jobs?search=x", 60, "back to where it was")

@@ -52,10 +52,10 @@ def test_the_service_in_containers_runs_a_job_beside_them(composed: Composed, tm
         assert container["Mounts"] == []
         assert container["Config"]["Healthcheck"]["Test"] == ["NONE"]
         with client.exec(job, ["id", "-u"]) as running:  # the API has no engine: it asks the scheduler
-            assert [data for _, data in running] == [b"65534\n"]
+            assert [data for _, data in running] == [b"70001\n"], "the first user has the first uid"
         assert [path.name for path in client.pull(job, "train.py", tmp_path / "pulled")] == ["train.py"]
         composed("restart", "--timeout", "30", "scheduler")
-        composed.run(container["Id"], "touch", "/work/seen", user="65534:65534")
+        composed.run(container["Id"], "touch", "/work/seen", user="70001:70001")
         ended = wait_until(lambda: finished(client, job), PATIENCE, "the job ends")
         assert (ended["state"], ended["attempt"]) == ("succeeded", 1), ended
         assert b"".join(client.logs(job)).splitlines() == [f"training as {job}.1.0".encode(), b"done"]

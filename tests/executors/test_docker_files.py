@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedulearn.domain.errors import ExecutorError
@@ -143,6 +143,22 @@ def test_reports_that_could_not_be_delivered(containers: DockerBench) -> None:
     assert containers.paths(launch).spool.read_bytes() == b"line\n"
 
 
+def test_files_that_are_too_large_are_not_fetched_and_nothing_waits_for_them(containers: DockerBench) -> None:
+    """Ten terabytes of nothing: the end says so at once, and the container goes."""
+    launch = containers.python("open('small', 'w').close(); open('big', 'wb').truncate(10 << 40)")
+    outcome = containers.run(launch)
+    assert outcome.ok
+    assert "its files could not be fetched: there is too much" in outcome.detail
+    assert list(containers.paths(launch).job.run.iterdir()) == []
+
+
+def test_holes_are_not_filled(containers: DockerBench) -> None:
+    launch = containers.python("open('sparse', 'wb').truncate(300 << 20)")
+    assert containers.run(launch).ok
+    fetched = (containers.paths(launch).job.run / "sparse").stat()
+    assert (fetched.st_size, fetched.st_blocks) == (300 << 20, 0)
+
+
 def test_a_checkpoint_is_kept_while_the_job_runs(containers: DockerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "EVERY", 0.1)
     monkeypatch.setattr(live, "SHARE", 1.0)
@@ -159,8 +175,11 @@ def test_a_checkpoint_is_kept_while_the_job_runs(containers: DockerBench, monkey
     assert kept.read_text() == "1\n"
 
 
-def test_a_stale_attempt_changes_nothing(containers: DockerBench, daemons: Daemons) -> None:
+def test_a_stale_attempt_changes_nothing(
+    containers: DockerBench, daemons: Daemons, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server of the first attempt was lost; meanwhile the second one has finished elsewhere."""
+    monkeypatch.setattr(Rounds, "EVERY", 3600.0)  # a round would remove its container before it can end by itself
     old = containers.launch(f"while [ ! -e go ]; do sleep 0.05; done; {SAVE}; echo old > mark")
     new = containers.launch(f"{SAVE}; echo new > mark", attempt=2)
     first = containers.executor()
@@ -237,6 +256,7 @@ def read(folder: Path) -> Any:
     return tree
 
 
+@settings(max_examples=30)  # two processes for each
 @given(tree=TREES.filter(lambda tree: isinstance(tree, dict)))
 def test_a_folder_survives_the_way_there_and_back(tmp_path_factory: pytest.TempPathFactory, tree: Any) -> None:
     source, target, third = (tmp_path_factory.mktemp(name) for name in "abc")

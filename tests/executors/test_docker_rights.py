@@ -10,10 +10,11 @@ from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.ids import DeviceId
 from schedulearn.domain.outcome import Ending
 from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import WorkerResources, Workers
-from schedulearn.executors.docker.options import container_options, network_for
-from schedulearn.executors.docker.rules import Bind, Rules, binds, identity, parse_mount
-from support.docker_bench import DockerBench
+from schedulearn.domain.spec import WorkerResources
+from schedulearn.executors.docker import starting
+from schedulearn.executors.docker.options import container_options
+from schedulearn.executors.docker.rules import Rules, identity
+from support.docker_bench import DOCKER_NODE, DockerBench
 
 MB = 1 << 20
 
@@ -47,7 +48,10 @@ def test_what_holds_for_every_container(waiting: Any) -> None:
     assert host["PidsLimit"] == 4096
     assert host["RestartPolicy"]["Name"] in ("", "no")
     assert host["PidMode"] == ""
-    assert host["IpcMode"] in ("private", "")
+    assert host["IpcMode"] == "private"
+    assert host["UsernsMode"] == ""
+    assert host["OomScoreAdj"] == 500
+    assert host["Ulimits"] == [{"Name": "core", "Hard": 0, "Soft": 0}]
     assert host["LogConfig"]["Type"] == "json-file"
     assert int(host["LogConfig"]["Config"]["max-size"]) == 16 * MB
     assert int(host["LogConfig"]["Config"]["max-file"]) > 1
@@ -156,20 +160,6 @@ def test_a_job_cannot_give_itself_gpus(containers: DockerBench) -> None:
     assert asked["environment"]["CUDA_VISIBLE_DEVICES"] == ""
 
 
-@pytest.mark.parametrize(
-    ("workers", "rules", "usual", "network"),
-    [
-        (Workers(1, 1, 1), Rules(), "bridge", "bridge"),
-        (Workers(1, 1, 1), Rules(), "host", "host"),
-        (Workers(1, 1, 1), Rules(network="none"), "bridge", "none"),
-        (Workers(1, 2, 4), Rules(), "bridge", "host"),
-    ],
-)
-def test_networks(containers: DockerBench, workers: Workers, rules: Rules, usual: str, network: str) -> None:
-    launch = containers.launch("true", spec={"workers": workers})
-    assert network_for(launch, rules, usual) == network
-
-
 def test_the_service_is_found_from_the_bridge(containers: DockerBench) -> None:
     launch = containers.launch("true", url="http://127.0.0.1:7311")
     assert options(launch)["environment"]["SCHEDULEARN_URL"] == "http://host.docker.internal:7311"
@@ -178,71 +168,58 @@ def test_the_service_is_found_from_the_bridge(containers: DockerBench) -> None:
     assert options(replace(launch, url="http://lab:1"))["environment"]["SCHEDULEARN_URL"] == "http://lab:1"
 
 
-# --- mounts
-
-
-@pytest.mark.parametrize(
-    ("text", "bind"),
-    [
-        ("/data", Bind("/data", "/data")),
-        ("/data:ro", Bind("/data", "/data")),
-        ("/data:/inside", Bind("/data", "/inside")),
-        ("/data:/inside:rw", Bind("/data", "/inside", read_only=False)),
-        ("/data:rw", Bind("/data", "/data", read_only=False)),
-    ],
-)
-def test_mounts_are_understood(text: str, bind: Bind) -> None:
-    assert parse_mount(text) == bind
-
-
-@pytest.mark.parametrize(
-    ("mount", "why"),
-    [
-        ("/etc", "not below a path"),
-        ("/dataset", "not below a path"),
-        ("/", "not below a path"),
-        ("/data/../etc", "absolute paths"),
-        ("//data", "absolute paths"),
-        ("data", "absolute paths"),
-        ("", "absolute paths"),
-        ("/data:/x:/y", "absolute paths"),
-        ("/data:/x:rw", "may only be read"),
-        ("/data:/work/in", "hide"),
-        ("/data:/", "hide"),
-        ("/data:/checkpoint", "hide"),
-        ("/var/run", "socket"),
-        ("/var/run/docker.sock", "socket"),
-    ],
-)
-def test_mounts_that_are_refused(containers: DockerBench, mount: str, why: str) -> None:
-    launch = containers.launch("true", spec={"mounts": (mount,)})
-    with pytest.raises(ExecutorError, match=why):
-        binds(launch, Rules(mounts=("/data", "/scratch:rw", "/var")))
-
-
-def test_a_mount_that_is_allowed(containers: DockerBench, tmp_path: Any) -> None:
-    tmp_path.chmod(0o755)
-    (tmp_path / "set").mkdir(mode=0o777)
-    (tmp_path / "set").chmod(0o777)
-    (tmp_path / "set" / "x").write_text("data")
-    rules = Rules(mounts=(f"{tmp_path}:rw",))
-    spec = {"mounts": (f"{tmp_path}/set:/a", f"{tmp_path}/set:/b:rw")}
-    launch = containers.launch("cat /a/x; touch /b/new && touch /a/not", spec=spec)
-    outcome = containers.run(launch, rules=rules)
-    assert outcome.exit_code == 1
-    assert containers.output(launch).startswith(b"data")
-    assert b"Read-only" in containers.output(launch)
-    assert sorted(p.name for p in (tmp_path / "set").iterdir()) == ["new", "x"]
-
-
-def test_a_mount_that_is_not_allowed_starts_nothing(containers: DockerBench) -> None:
-    outcome = containers.run(containers.launch("true", spec={"mounts": ("/etc",)}))
-    assert outcome.ending is Ending.NOT_STARTED
-    assert "not below a path that the administrator allows" in outcome.detail
-    assert containers.containers() == []
+# --- who it runs as
 
 
 def test_nobody_is_root_by_default() -> None:
     assert Rules().uid > 0
     with pytest.raises(ExecutorError):
         identity(Launch(None, None, None), Rules(uid=0))  # type: ignore[arg-type]
+
+
+def test_a_uid_that_the_image_does_not_know(containers: DockerBench) -> None:
+    """Python asks for the name and home of whoever runs it; both have to be there without an entry in /etc/passwd."""
+    code = (
+        "import getpass, os; print(getpass.getuser(), os.path.expanduser('~'), os.access(os.path.expanduser('~'), 2))"
+    )
+    launch = containers.python(code, uid=1_200_007, gid=1_200_007)
+    assert containers.run(launch).ok, containers.output(launch)
+    assert containers.output(launch) == b"1200007 /tmp True\n"
+
+
+def test_users_do_not_read_each_others_files(containers: DockerBench, tmp_path: Any) -> None:
+    """On a folder that all may mount and write to, each user's files are its own."""
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "scratch").chmod(0o1777)
+    rules, spec = Rules(mounts=(f"{tmp_path}/scratch:rw",)), {"mounts": (f"{tmp_path}/scratch:/s:rw",)}
+    first = containers.launch("umask 077; echo mine > /s/file; ls -n /s", uid=1_200_001, gid=1_200_001, spec=spec)
+    assert containers.run(first, rules=rules).ok
+    other = containers.launch("cat /s/file; rm -f /s/file", job=2, uid=1_200_002, gid=1_200_002, spec=spec)
+    assert not containers.run(other, rules=rules).ok
+    assert b"mine" not in containers.output(other)
+    assert (tmp_path / "scratch" / "file").stat().st_uid == 1_200_001
+
+
+# --- names that lead elsewhere, and faults
+
+
+@pytest.mark.parametrize("image", ["../containers", "a/../../containers", "a?x=1", "", "A", "a b"])
+def test_an_image_that_is_none(containers: DockerBench, image: str) -> None:
+    """Also where nobody checked it before: a node's default image, or a job of an earlier version."""
+    node = replace(DOCKER_NODE, default_image=image)
+    outcome = containers.run(containers.launch("true"), node=node)
+    assert outcome.ending is Ending.NOT_STARTED
+    assert "is not the name of an image" in outcome.detail or "no default image" in outcome.detail
+
+
+def test_a_fault_at_the_start_does_not_leave_a_job_that_starts_for_ever(
+    containers: DockerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise TypeError("list indices must be integers")
+
+    monkeypatch.setattr(starting, "_image", broken)
+    outcome = containers.run(containers.launch("true"))
+    assert outcome.ending is Ending.NOT_STARTED
+    assert "TypeError" in outcome.detail
+    assert containers.containers() == []

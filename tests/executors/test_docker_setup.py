@@ -3,7 +3,9 @@
 import base64
 import hashlib
 import io
+import os
 import tarfile
+import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.outcome import Ending
-from schedulearn.executors.docker.layers import REPOSITORY, Setup, setup_of
+from schedulearn.domain.spec import WorkerResources
+from schedulearn.executors.docker import layers
+from schedulearn.executors.docker.containers import Containers
+from schedulearn.executors.docker.executor import THREADS
+from schedulearn.executors.docker.layers import REPOSITORY, Setup, means_of, setup_of
 from schedulearn.executors.docker.names import SETUP, instance_of
 from schedulearn.executors.docker.rounds import Rounds
+from schedulearn.executors.docker.rules import Rules
+from support.bench import Workbench
 from support.docker import Daemon
 from support.docker_bench import DockerBench
 
@@ -208,3 +217,156 @@ def test_a_preparation_is_not_taken_for_an_orphan(containers: DockerBench, monke
     monkeypatch.setattr(Rounds, "EVERY", 0.1)
     launch = containers.launch("true", spec={"setup": ("sleep 2",)})
     assert containers.run(launch).ok
+
+
+def test_files_named_in_setup_have_a_limit(tmp_path: Path) -> None:
+    """They are read into memory, and a file of holes costs a job nothing."""
+    with open(tmp_path / "huge", "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ExecutorError, match=r"setup names more than 256 MB"):
+        setup_of(("ls huge",), tmp_path)
+
+
+def test_nothing_but_files_is_read_for_setup(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f").write_text("f")
+    os.mkfifo(tmp_path / "d" / "pipe")
+    (tmp_path / "d" / "link").symlink_to("/etc/passwd")
+    (tmp_path / "away").symlink_to("/etc")
+    found = setup_of(("ls d d/pipe d/link away/passwd", "x" * 5000), tmp_path)
+    assert [path for path, _, _ in found.files] == ["d/f"]
+
+
+# --- what it may use
+
+
+def test_what_holds_for_a_container_that_prepares_an_image(containers: DockerBench) -> None:
+    spec = {"setup": ("exec sleep 1000",), "resources": WorkerResources(memory=256 << 20, cpus_max=1.5)}
+    launch = containers.launch("true", spec=spec)
+    executor = containers.executor(rules=Rules(setup_cpus=0.5))
+    executor.start(launch)
+    with containers.daemon.client() as client:
+        [preparing] = containers.until(lambda: client.api.containers(filters={"label": SETUP}), "it runs")
+        told = client.api.inspect_container(preparing["Id"])
+    executor.stop(launch.worker, launch.node, 0)
+    containers.ended(launch)
+    host = told["HostConfig"]
+    assert (host["Memory"], host["MemorySwap"], host["PidsLimit"]) == (256 << 20, 256 << 20, 4096)
+    assert (host["CpuQuota"], host["CpuPeriod"]) == (150_000, 100_000)
+    assert host["CapDrop"] == ["ALL"]
+    assert "SYS_ADMIN" not in host["CapAdd"]
+    assert "NET_RAW" not in host["CapAdd"]
+    assert host["SecurityOpt"] == ["no-new-privileges"]
+    assert host["Privileged"] is False
+    assert told["Mounts"] == []
+    assert list(told["NetworkSettings"]["Networks"]) == [host["NetworkMode"]]
+    assert "net-setup-" in host["NetworkMode"]  # in nobody's reach
+    containers.until(lambda: not containers.networks(), "its network is removed")
+
+
+@pytest.mark.parametrize(
+    ("asked", "machine", "means"),
+    [
+        (WorkerResources(), (16, 64 << 30), (2.0, 8 << 30)),
+        (WorkerResources(cpus_max=4.0, memory=1 << 30), (16, 64 << 30), (4.0, 1 << 30)),
+        (WorkerResources(cpus_max=99.0), (16, 8 << 30), (16, 4 << 30)),
+    ],
+)
+def test_it_has_as_much_as_its_job_and_never_the_whole_machine(
+    tmp_path: Path, asked: WorkerResources, machine: tuple[float, int], means: tuple[float, int]
+) -> None:
+    launch = Workbench(tmp_path).launch("true", spec={"resources": asked})
+    found = means_of(launch, Rules(), *machine)
+    assert (found.cpus, found.memory) == means
+
+
+def test_setup_that_never_ends(containers: DockerBench) -> None:
+    launch = containers.launch("true", spec={"setup": ("while true; do :; done",)})
+    outcome = containers.run(launch, rules=Rules(setup_seconds=1.0))
+    assert outcome.ending is Ending.NOT_STARTED
+    assert "setup was ended: it took longer than 1 s" in outcome.detail
+    assert images(containers.daemon) == []
+    assert containers.containers() == []
+
+
+def test_setup_that_takes_all_memory(containers: DockerBench) -> None:
+    hog = "python3 -c 'held = [chr(120) * (1 << 20) for _ in range(4000)]'"
+    spec = {"setup": (hog,), "resources": WorkerResources(memory=64 << 20)}
+    outcome = containers.run(containers.launch("true", spec=spec))
+    assert outcome.ending is Ending.NOT_STARTED
+    assert "setup failed" in outcome.detail
+    assert "memory" in outcome.detail or "exit code 137" in outcome.detail  # the engine's word of it may come late
+    assert images(containers.daemon) == []
+
+
+def test_setup_that_fills_the_disk(containers: DockerBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layers, "_COUNT", 0.1)
+    fill = "while true; do head -c 1000000 /dev/zero >> /tmp/large; sleep 0.02; done"
+    outcome = containers.run(containers.launch("true", spec={"setup": (fill,)}), rules=Rules(setup_disk=20_000_000))
+    assert outcome.ending is Ending.NOT_STARTED
+    assert "setup was ended: it wrote more than 20 MB" in outcome.detail
+    assert images(containers.daemon) == []
+
+
+def test_half_an_image_is_never_kept(containers: DockerBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine hangs up while the lines run: their container has not failed, but is not done either."""
+    hung_up = threading.Event()
+    real = Containers.output
+
+    def cut(self: Containers, container: str, last: int | None, follow: bool = False) -> Any:
+        if follow and not hung_up.is_set():
+            hung_up.set()
+            return []  # it ended before the first word
+        return real(self, container, last, follow)
+
+    monkeypatch.setattr(Containers, "output", cut)
+    launch = containers.launch("cat /etc/mark", spec={"setup": ("sleep 2", "echo whole > /etc/mark")})
+    assert containers.run(launch).ok, containers.output(launch)
+    assert hung_up.is_set()
+    assert containers.output(launch).endswith(b"whole\n")
+
+
+def test_others_start_while_many_prepare(containers: DockerBench) -> None:
+    """However many setups take for ever, they keep nobody from starting or stopping."""
+    executor = containers.executor()
+    setup = {"setup": ("exec sleep 1000",)}
+    waiting = [containers.launch("true", job=job, spec=setup) for job in range(10, 10 + THREADS + 2)]
+    for launch in waiting:
+        executor.start(launch)
+    containers.until(
+        lambda: sum(WAITING in containers.output(one) for one in waiting) == THREADS + 1, "all others wait"
+    )
+    assert_runs = containers.launch("echo fine")
+    executor.start(assert_runs)
+    assert containers.ended(assert_runs).ok
+    for launch in waiting:
+        executor.stop(launch.worker, launch.node, 0)
+    for launch in waiting:
+        assert containers.ended(launch).ending is Ending.LOST
+    assert containers.containers() == []
+
+
+def test_the_service_can_end_while_an_image_is_prepared(containers: DockerBench) -> None:
+    launch = containers.launch("true", spec={"setup": ("echo busy; exec sleep 1000",)})
+    executor = containers.executor()
+    executor.start(launch)
+    containers.until(lambda: b"busy\n" in containers.output(launch))
+    executor.close()
+    assert containers.recorder.events == []  # the job has not ended: the next life begins anew
+    assert containers.containers() == []
+
+
+def test_an_image_that_was_prepared_for_others_cannot_be_named(containers: DockerBench) -> None:
+    """By a part of its id anybody could try; it may hold what others installed from their own files."""
+    launch = containers.launch("true", spec={"setup": ("echo secret > /etc/mark",)})
+    assert containers.run(launch).ok
+    (tag,) = images(containers.daemon)
+    with containers.daemon.client() as client:
+        identity = client.api.inspect_image(tag)["Id"].removeprefix("sha256:")
+    names = (tag, identity, identity[:12], f"sha256:{identity}")
+    for job, name in enumerate(names, start=2):
+        thief = containers.launch("cat /etc/mark", job=job, spec={"image": name})
+        outcome = containers.run(thief)
+        assert outcome.ending is Ending.NOT_STARTED
+        assert "was prepared for other jobs" in outcome.detail
+        assert b"secret" not in containers.output(thief)

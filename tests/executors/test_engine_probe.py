@@ -38,6 +38,7 @@ def test_an_engine_that_can_be_used(daemons: Any) -> None:
     assert node.capacity[MEMORY] > 1e8
     assert (node.capacity[GPUS], node.devices) == (0, ())
     assert node.version.startswith("Docker ")
+    assert ("host network" in node.version) == (not daemon.bridge)
     assert node.engine
     with daemon.client() as client:
         assert report.network == network_of(client.api) == ("bridge" if daemon.bridge else "host")
@@ -47,6 +48,8 @@ def test_an_engine_without_a_bridge_uses_the_network_of_its_machine(daemons: Any
     report = look_at(daemons(1).address, IMAGE)
     assert report.network == "host"
     assert any("no bridge" in note for note in report.notes)
+    assert report.node
+    assert report.node.version.endswith(", host network")  # where nodes are listed
 
 
 def test_a_default_image_that_is_not_there_is_named(daemons: Any) -> None:

@@ -113,8 +113,8 @@ while [ ! -e go ]; do sleep 0.05 & wait $!; done
 
 def horovod(bench: Any, tmp_path: Path, rank: int, **more: Any) -> Launch:
     """A worker whose horovodrun comes with its code."""
-    snapshot = tmp_path / "code.tar"
-    with tarfile.open(snapshot, "w") as tar:
+    snapshot = tmp_path / "code.tar.gz"
+    with tarfile.open(snapshot, "w:gz") as tar:
         info = tarfile.TarInfo("horovodrun")
         info.mode, info.size = 0o755, len(STAND_IN)
         tar.addfile(info, io.BytesIO(STAND_IN))

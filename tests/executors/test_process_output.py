@@ -225,6 +225,26 @@ class TestLogWriter:
         writer.close()
         assert logs.tail(tmp_path, 2).data == b"".join(lines[2:])
 
+    def test_a_tail_is_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(logs, "LONGEST_TAIL", 1000)
+        writer = LogWriter(str(tmp_path), 1 << 20)
+        writer.write(b"x" * 100_000)
+        writer.close()
+        chunk = logs.tail(tmp_path, 10)
+        assert (chunk.data, chunk.offset, chunk.end) == (b"x" * 1000, 99_000, 100_000)
+
+    def test_what_is_no_segment_is_left_alone(self, tmp_path: Path) -> None:
+        """Where jobs run as the service's own user they can put anything there."""
+        (secret := tmp_path / "secret").write_bytes(b"secret")
+        (folder := tmp_path / "log").mkdir()
+        (folder / "000000000000000.log").write_bytes(b"mine")
+        (folder / "000000000000004.log").symlink_to(secret)
+        os.mkfifo(folder / "000000000000005.log")
+        (folder / "000000000000006.log").mkdir()
+        (folder / "-1.log").write_bytes(b"before")
+        assert logs.read(folder, None, 100) == logs.LogChunk(0, b"mine", 4, 4)
+        assert logs.tail(folder, 5).data == b"mine"
+
     def test_of_nothing(self, tmp_path: Path) -> None:
         empty = logs.LogChunk(0, b"", 0, 0)
         assert logs.read(tmp_path / "nowhere", 5, 10) == empty

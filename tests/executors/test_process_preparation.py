@@ -14,6 +14,7 @@ import pytest
 from schedulearn.domain.ids import DeviceId, JobId
 from schedulearn.domain.outcome import Ending
 from schedulearn.domain.spec import WorkerResources, Workers
+from schedulearn.executors.process.view import NO_MOUNTS
 
 PRINT_ENV = "import json, os; print(json.dumps(dict(os.environ)))"
 SOMEBODY = 54321  # a user without an entry in the system's list
@@ -68,7 +69,7 @@ def test_the_run_folder_is_filled_once(bench: Any, tmp_path: Path) -> None:
 def test_a_missing_snapshot(bench: Any, tmp_path: Path) -> None:
     launch = bench.launch("true", snapshot=tmp_path / "0123.tar.gz")
     outcome = bench.run(launch)
-    assert (outcome.ending, outcome.detail) == (Ending.NOT_STARTED, "the snapshot 0123.tar.gz is missing")
+    assert (outcome.ending, outcome.detail) == (Ending.NOT_STARTED, "the snapshot of the project is missing")
     assert not bench.paths(launch).job.run.exists()
 
 
@@ -248,7 +249,16 @@ def test_a_job_runs_as_its_user(bench: Any, tmp_path: Path) -> None:
     launch = bench.launch(f"set -e; {command}", uid=SOMEBODY, gid=54322, snapshot=snapshot, token="sl_x")
     assert bench.run(launch).ok
     uid = str(SOMEBODY)
-    assert bench.output(launch).decode().split() == [uid, "54322", "54322", uid, uid, uid, "sl_x", "/"]
+    assert bench.output(launch).decode().split() == [
+        uid,
+        "54322",
+        "54322",
+        uid,
+        uid,
+        uid,
+        "sl_x",
+        str(bench.paths(launch).job.run),
+    ]
 
 
 @as_root
@@ -276,8 +286,9 @@ def test_a_job_with_a_user_is_killed_with_its_shim(bench: Any) -> None:
 
 @as_root
 def test_a_data_folder_that_the_user_cannot_enter(bench: Any) -> None:
+    """Without mounts of its own, in which its way to its folders is made."""
     bench.root.chmod(0o700)
-    outcome = bench.run(bench.launch("true", uid=SOMEBODY))
+    outcome = bench.run(bench.launch("true", uid=SOMEBODY), mounts=NO_MOUNTS)
     assert outcome.ending is Ending.NOT_STARTED
     assert outcome.detail.endswith("run: Permission denied")
 

@@ -13,7 +13,9 @@ import pytest
 from schedulearn.domain.events import WorkerExited, WorkerStarted
 from schedulearn.domain.outcome import Ending
 from schedulearn.executors.common.folders import make_worker_folder
+from schedulearn.executors.common.keys import worker_key
 from schedulearn.executors.common.paths import write_file
+from schedulearn.executors.common.signed import CLAIM, EXIT, signed
 from schedulearn.executors.process.claim import read_claim, void
 from schedulearn.executors.process.prepare import Limits, prepare
 from schedulearn.executors.process.spawn import spawn
@@ -154,13 +156,19 @@ def test_control_groups_of_a_killed_shim_are_removed(bench: Any, real_cgroups: A
     assert bench.dead(child)
 
 
+def rewrite(path: Path, what: str, **changes: object) -> None:
+    """Change a record of a worker, as its shim would have written it."""
+    record = json.loads(path.read_text()) | changes
+    record.pop("signature")
+    path.write_text(json.dumps(signed(record, what, worker_key(path.parent))))
+
+
 def test_the_machine_was_restarted(bench: Any) -> None:
     launch = bench.launch("true")
     bench.run(launch)
     paths = bench.paths(launch)
     paths.exit.unlink()
-    claim = json.loads(paths.claim.read_text()) | {"boot_id": "an earlier boot", "pid": os.getpid()}
-    paths.claim.write_text(json.dumps(claim))
+    rewrite(paths.claim, CLAIM, boot_id="an earlier boot", pid=os.getpid())
     bench.executor().adopt(launch.worker, launch.node)
     outcome = bench.ended(launch, count=2)
     assert (outcome.ending, outcome.detail) == (Ending.LOST, "the machine was restarted")
@@ -171,8 +179,8 @@ def test_a_recorded_end_outlives_a_restart_of_the_machine(bench: Any) -> None:
     launch = bench.launch("exit 4")
     bench.run(launch)
     paths = bench.paths(launch)
-    for path in (paths.claim, paths.exit):
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"boot_id": "an earlier boot"}))
+    for path, what in ((paths.claim, CLAIM), (paths.exit, EXIT)):
+        rewrite(path, what, boot_id="an earlier boot")
     bench.executor().adopt(launch.worker, launch.node)
     assert bench.ended(launch, count=2).exit_code == 4
 

@@ -107,7 +107,7 @@ def test_only_the_hook_and_the_library_in_a_job_are_put_there() -> None:
     tops = {path.split("/")[0] for path in inside_files()}
     assert tops == {"sitecustomize.py", "schedulearn_hook.py", "schedulearn_threads", "library"}
     library = {path.split("/")[2] for path in inside_files() if path.startswith("library/")}
-    assert library == {"__init__.py", "job"}
+    assert library == {"__init__.py", "pinned.py", "job"}
 
 
 def test_an_installed_package_has_it(tmp_path: Path) -> None:

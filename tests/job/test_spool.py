@@ -140,3 +140,16 @@ def test_an_emptied_file_with_an_old_state_is_read_from_its_start(spool: Path) -
     os.truncate(spool, 0)  # as a process does that is killed before it can write the state
     file.append(points(9))
     assert steps(file.next_batch(10).points) == [9]
+
+
+def test_a_batch_is_small_enough_for_one_request(spool: Path) -> None:
+    """Reports with many long names: a body above a megabyte would be refused, and lost."""
+    file = Spool(spool)
+    values = {f"{'m' * 190}{n}": 1.0 for n in range(100)}
+    file.append([{"at": 0.0, "step": step, "values": values} for step in range(100)])
+    seen: list[int] = []
+    while (batch := file.next_batch(500)).lines:
+        assert sum(map(len, batch.lines)) < 900_000
+        seen += steps(batch.points)
+        file.confirm(batch)
+    assert seen == list(range(100))

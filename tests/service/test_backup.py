@@ -1,5 +1,6 @@
 """The data folder as one file, and back."""
 
+import gzip
 import os
 import socket
 import tarfile
@@ -7,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from schedulearn.archive.walk import Found
 from schedulearn.domain.errors import Conflict, NotFound, SchedulearnError
 from schedulearn.domain.ids import JobId
-from schedulearn.service.backup import _Padded, backup, restore
+from schedulearn.service.backup import backup, restore
 from schedulearn.service.config import DataFolder
 from schedulearn.store import Store, open_store
 from support.builders import spec
 from support.locks import held
+from support.swapping import USER, swap_for_links, swapping
 
 CLAIM = "jobs/1/attempts/1/0/claim"
 
@@ -71,23 +74,17 @@ def test_files_that_come_and_go_meanwhile_do_not_break_it(
     """Jobs go on: a temporary file is there when the folder is listed, and gone when it is read."""
     passing = data / "jobs/1/run/passing.tmp"
     passing.touch()
-    look = tarfile.TarFile.gettarinfo
+    look = Found.open
 
-    def gettarinfo(self: tarfile.TarFile, name: Path, arcname: str) -> tarfile.TarInfo:
-        if name == passing:
+    def open_later(self: Found) -> int | None:
+        if self.parts[-1] == passing.name:
             passing.unlink()
-        return look(self, name, arcname)
+        return look(self)
 
-    monkeypatch.setattr(tarfile.TarFile, "gettarinfo", gettarinfo)
+    monkeypatch.setattr(Found, "open", open_later)
     backup(data, tmp_path / "b.tar.gz")
     restore(tmp_path / "b.tar.gz", tmp_path / "back")
     assert not (tmp_path / "back/jobs/1/run/passing.tmp").exists()
-
-
-def test_a_file_that_shrinks_meanwhile_is_filled_up(tmp_path: Path) -> None:
-    (tmp_path / "f").write_bytes(b"abc")
-    with open(tmp_path / "f", "rb") as file:
-        assert _Padded(file).read(5) == b"abc\0\0"
 
 
 def test_an_older_backup_is_replaced_only_by_a_whole_one(
@@ -95,11 +92,11 @@ def test_an_older_backup_is_replaced_only_by_a_whole_one(
 ) -> None:
     file = tmp_path / "b.tar.gz"
     file.write_bytes(b"old")
-    monkeypatch.setattr("schedulearn.service.backup._add", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    monkeypatch.setattr("schedulearn.service.backup._pieces", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
     with pytest.raises(OSError, match="full"):
         backup(data, file)
     assert file.read_bytes() == b"old"
-    assert [p.name for p in tmp_path.iterdir() if p.name.startswith("b.")] == ["b.tar.gz"]
+    assert [p.name for p in tmp_path.iterdir() if "b.tar" in p.name] == ["b.tar.gz"]
 
 
 def test_there_must_be_something_to_save(tmp_path: Path) -> None:
@@ -158,3 +155,59 @@ def test_a_file_that_is_no_backup_is_refused_and_leaves_nothing(data: Path, tmp_
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no file"):
         restore(tmp_path / "none.tar.gz", tmp_path / "back")
+
+
+def test_nobody_can_read_it_while_it_is_written(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither under its own name nor under one that could be guessed: a link there is not written through."""
+    to, victim = tmp_path / "to", tmp_path / "victim"
+    to.mkdir()
+    victim.write_text("untouched")
+    (to / "b.tar.gz.partial").symlink_to(victim)
+    (to / "b.tar.gz").symlink_to(victim)
+    seen = []
+    write = gzip.GzipFile.write
+
+    def look(self: gzip.GzipFile, piece: bytes) -> int:
+        seen.append({path.name: path.stat().st_mode & 0o777 for path in to.iterdir() if not path.is_symlink()})
+        return write(self, piece)
+
+    monkeypatch.setattr(gzip.GzipFile, "write", look)
+    mask = os.umask(0)
+    try:
+        backup(data, to / "b.tar.gz")
+    finally:
+        os.umask(mask)
+    assert seen
+    assert all(list(modes.values()) == [0o600] for modes in seen)
+    assert len({name for modes in seen for name in modes} - {"b.tar.gz", "b.tar.gz.partial"}) == 1
+    assert victim.read_text() == "untouched"
+    assert not (to / "b.tar.gz").is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user, and be lured by one")
+def test_a_job_that_swaps_a_folder_for_a_link_brings_nothing_into_it(data: Path, tmp_path: Path) -> None:
+    outside, run = tmp_path / "outside", data / "jobs/1/run"
+    names = [f"d{number}" for number in range(30)]
+    for place in (outside, *(run / name for name in names)):
+        place.mkdir()
+        (place / "f").write_bytes(b"my own" if place != outside else b"a secret of somebody else")
+        os.chown(place, USER, USER)
+    os.chown(run, USER, USER)
+    with swapping(run, swap_for_links(names, outside)):
+        for _ in range(40):
+            backup(data, tmp_path / "b.tar.gz")
+            with tarfile.open(tmp_path / "b.tar.gz") as tar:
+                files = [tar.extractfile(member) for member in tar if member.isreg()]
+                assert all(b"a secret" not in file.read() for file in files if file)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_files_come_back_to_their_owners(data: Path, tmp_path: Path) -> None:
+    run = data / "jobs/1/run"
+    for path in (run, run / "model.pt", run / "latest"):
+        os.chown(path, USER, USER, follow_symlinks=False)
+    backup(data, tmp_path / "b.tar.gz")
+    restore(tmp_path / "b.tar.gz", tmp_path / "back")
+    back = tmp_path / "back" / "jobs/1/run"
+    assert [path.lstat().st_uid for path in (back, back / "model.pt", back / "latest")] == [USER] * 3
+    assert (tmp_path / "back" / "client.json").stat().st_uid == 0

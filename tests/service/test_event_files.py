@@ -138,7 +138,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def steps(files: EventFiles, most: int = 1 << 20) -> list[int]:
-    return [one.step for _, one in files.look(most)]
+    return [one.step for piece in files.look(most) for _, one in piece]
 
 
 @settings(max_examples=25, deadline=None)
@@ -150,7 +150,7 @@ def test_in_any_pieces_the_same(tmp_path_factory: pytest.TempPathFactory, data: 
     for begin, end in zip([0, *ends], ends, strict=False):
         with (folder / NAME).open("ab") as file:
             file.write(data[begin:end])
-        found += [one for _, one in files.look(1 << 20)]
+        found += [one for piece in files.look(1 << 20) for _, one in piece]
     assert found == scan(data)[0]
 
 
@@ -161,7 +161,7 @@ def test_new_files_and_new_folders_are_found_later(root: Path) -> None:
         (root / place).mkdir(parents=True, exist_ok=True)
         (root / place / f"{NAME}.{step}").write_bytes(event(1.0, step, loss=1.0))
         assert steps(files) == [step]
-    assert {folder for folder, _ in EventFiles(root, 0.0).look(1 << 20)} == {
+    assert {folder for piece in EventFiles(root, 0.0).look(1 << 20) for folder, _ in piece} == {
         ".", "logs/train", "logs/validation", "logs/train/deeper",
     }  # fmt: skip
 
@@ -366,7 +366,7 @@ def test_files_go_before_output_and_reports_before_files(make: Callable[..., Job
     job.store.add_points(ONE, 1, 0, "pattern", [Point(1, job.now + 50, 1, "loss", 9.0)])
     job.writes(1, 10, loss=3.0)
     assert job.curve() == [(10, 3.0)]
-    assert job.store.add_points(ONE, 1, 0, "pattern", [Point(2, job.now + 51, 2, "loss", 8.0)]) == 0
+    assert job.store.add_points(ONE, 1, 0, "pattern", [Point(2, job.now + 51, 2, "loss", 8.0)]).new == 0
     job.store.add_points(ONE, 1, 0, "report", [Point(1, job.now + 2, 20, "loss", 2.0)])
     job.writes(3, 30, loss=1.0)
     assert job.curve() == [(20, 2.0)]

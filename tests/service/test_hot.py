@@ -13,6 +13,7 @@ from schedulearn.domain.spec import Preemptible
 from schedulearn.domain.states import FINISHED
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.service.config import DataFolder
+from schedulearn.service.identity import Identities
 from schedulearn.service.launch import Launcher
 from schedulearn.service.progress import ProgressWatcher
 from schedulearn.service.reports import add_reports
@@ -67,7 +68,7 @@ class Lives:
         lease.take(shared_database=False)
         executor: Any = SimulatedExecutor(self.world, lambda event: scheduler.post(event), [node("a", cpus=CORES)])
         progress = ProgressWatcher(self.store, lambda w: WorkerPaths.of(self.folder.root, w).folder, self.world)
-        launcher = Launcher(self.store, self.folder)
+        launcher = Launcher(self.store, self.folder, Identities())
         scheduler = self.scheduler = Scheduler(self.store, executor, self.world, lease, launcher, progress)
         for name in _RISKY:
             setattr(executor, name, self._risky(getattr(executor, name)))
@@ -230,7 +231,7 @@ def test_the_curve_goes_on_when_another_one_leads(bench: Bench) -> None:
     job = shrunk(bench)
     for rank in (0, 1):
         at, loss = bench.clock.now(), 0.5 / (rank + 1)
-        add_reports(bench.store, WorkerId(job, 1, rank), [Point(0, at, 7 + rank, "loss", loss)])
+        add_reports(bench.store, WorkerId(job, 1, rank), [Point(0, at, 7 + rank, "loss", loss)], at)
     assert [(point.step, point.value) for point in bench.store.curve(job, "loss")] == [(7, 0.5), (8, 0.25)]
     row = bench.store.job(job)
     assert row

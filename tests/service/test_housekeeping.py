@@ -1,14 +1,16 @@
 """What is removed, in which order, and what never is."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from schedulearn.domain.ids import JobId
+from schedulearn.domain.spec import JobSpec
 from schedulearn.service.config import DataFolder
-from schedulearn.service.housekeeping import Housekeeper, measure
-from schedulearn.store import Store
+from schedulearn.service.housekeeping import DISK, Housekeeper, folder_size, measure
+from schedulearn.store import Actor, AuditFilter, Once, SavedState, Store
 from support.clock import HandClock
 from support.scheduling import Bench
 
@@ -100,6 +102,69 @@ def test_snapshots_go_when_no_unfinished_job_needs_them(bench: Bench) -> None:
     assert kept.exists()
     assert young.exists(), "the next submission is often of the same folder"
     assert not any(path.exists() for path in gone)
+
+
+def test_whose_a_snapshot_was_is_forgotten_with_it(bench: Bench) -> None:
+    gone, kept = "b" * 64, "c" * 64
+    for sha in (gone, kept):
+        for owner in (1, 2):
+            bench.store.add_snapshot(sha, owner, "ann", 10, 1.0)
+    snapshot(bench, f"{gone}.tar.gz", 2 * DAY)
+    snapshot(bench, f"{kept}.tar.gz", 0.0)
+    housekeeper(bench).clean()
+    assert [bench.store.owns_snapshot(sha, owner) for sha in (gone, kept) for owner in (1, 2)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_one_that_is_asked_for_meanwhile_stays(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    sha = "b" * 64
+    bench.store.add_snapshot(sha, 1, "ann", 10, 1.0)
+    file = snapshot(bench, f"{sha}.tar.gz", 2 * DAY)
+    load = bench.store.load_state
+
+    def load_slowly() -> SavedState:
+        os.utime(file)
+        return load()
+
+    monkeypatch.setattr(bench.store, "load_state", load_slowly)
+    housekeeper(bench).clean()
+    assert file.exists()
+    assert bench.store.owns_snapshot(sha, 1)
+
+
+def test_what_the_jobs_of_each_user_take(bench: Bench) -> None:
+    owner = bench.store.add_user("ann", "user").id
+    (_, mine), _ = finished(bench, 3), files_of(bench, JobId(77))  # which nobody knows
+    housekeeper(bench).note_storage()
+    assert bench.store.setting(DISK) == {str(owner): folder_size(mine)}
+
+
+def test_the_audit_log_is_kept_for_a_set_time(bench: Bench) -> None:
+    actor = Actor("ann", 1, "here", bench.clock.now())
+    bench.store.add_audit(actor, "job.cancel", "job 1")
+    bench.clock.pass_time(300 * DAY)
+    bench.store.add_audit(replace(actor, at=bench.clock.now()), "job.cancel", "job 2")
+    bench.clock.pass_time(99 * DAY)
+    housekeeper(bench).clean()
+    assert len(bench.store.audit(AuditFilter(), 10)) == 2
+    bench.clock.pass_time(2 * DAY)
+    housekeeper(bench).clean()
+    assert [entry.object for entry in bench.store.audit(AuditFilter(), 10)] == ["job 2"]
+
+
+def test_keys_of_submissions_are_kept_for_two_days(bench: Bench) -> None:
+    once = Once(1, "key", "d" * 64)
+    bench.store.add_job(JobSpec("a", "true"), "ann", bench.clock.now(), "", once=once)
+    bench.clock.pass_time(1.9 * DAY)
+    housekeeper(bench).clean()
+    assert bench.store.submitted(once) is not None
+    bench.clock.pass_time(0.2 * DAY)
+    housekeeper(bench).clean()
+    assert bench.store.submitted(once) is None
 
 
 def test_what_everything_takes(bench: Bench) -> None:

@@ -10,6 +10,7 @@ from schedulearn.domain.job import Attempt, Worker
 from schedulearn.domain.node import Node
 from schedulearn.domain.ports import Launch
 from schedulearn.domain.spec import Launcher as Kind
+from schedulearn.service.identity import Identities
 from schedulearn.service.launch import Launcher, Ports
 from support.builders import job, node
 
@@ -30,7 +31,7 @@ class NoStore:
 
     def add_token(self, *_: object) -> None: ...
 
-    def user(self, _: str) -> None: ...
+    def user_of(self, _: JobId) -> None: ...
 
     def setting(self, _: str, default: object) -> object:
         return self._url or default
@@ -44,7 +45,9 @@ def launches(launcher: Kind, *nodes: str, url: str = "") -> list[Launch]:
     ]
     store: Any = NoStore(url)
     folder: Any = None
-    return Launcher(store, folder).launches(job(1, **spec), Attempt(AttemptId(JobId(1), 1), 0.0, workers), 0.0)
+    return Launcher(store, folder, Identities()).launches(
+        job(1, **spec), Attempt(AttemptId(JobId(1), 1), 0.0, workers), 0.0
+    )
 
 
 def test_ports_are_free_and_do_not_come_again_soon() -> None:
@@ -94,3 +97,23 @@ def test_horovods_processes_see_all_devices_in_worker_0() -> None:
 def test_workers_know_whether_they_are_together() -> None:
     assert [launch.together for launch in launches(Kind.HOROVOD, "a", "a")] == [True, True]
     assert [launch.together for launch in launches(Kind.HOROVOD, "a", "b")] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("launcher", "nodes", "elsewhere"),
+    [
+        (Kind.ELASTIC, ("here",), True),  # others could join on the other servers
+        (Kind.ELASTIC, ("here", "far"), True),
+        (Kind.HOROVOD, ("here",), False),  # never on several
+        (Kind.TORCHRUN, ("here",), False),  # resized by stop and start
+    ],
+)
+def test_workers_know_whether_others_may_join_elsewhere(
+    launcher: Kind, nodes: tuple[str, ...], elsewhere: bool
+) -> None:
+    assert {launch.elsewhere for launch in launches(launcher, *nodes)} == {elsewhere}
+
+
+def test_nobody_joins_elsewhere_where_there_is_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NoStore, "list_nodes", lambda _: [node("here")])
+    assert [launch.elsewhere for launch in launches(Kind.ELASTIC, "here", "here")] == [False, False]

@@ -278,8 +278,8 @@ def test_the_first_start_makes_an_administrator_and_tells_the_command_line(tmp_p
 
 @pytest.mark.parametrize(("told", "given"), [("", "http://127.0.0.1:7311"), ("http://lab:80", "http://lab:80")])
 def test_jobs_may_be_given_another_address_than_the_command_line(tmp_path: Path, told: str, given: str) -> None:
-    with Runtime(Options(tmp_path, url=told)) as runtime:
-        runtime.publish("http://127.0.0.1:7311")
+    with Runtime(Options(tmp_path)) as runtime:
+        runtime.publish("http://127.0.0.1:7311", told)
         assert runtime.store.setting("url", "") == given
         assert json.loads(runtime.folder.client_file.read_text())["url"] == "http://127.0.0.1:7311"
 

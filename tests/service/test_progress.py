@@ -12,7 +12,7 @@ from schedulearn.domain.spec import Metric
 from schedulearn.executors.common.logwriter import LogWriter
 from schedulearn.service import progress
 from schedulearn.service.config import DataFolder
-from schedulearn.service.output import pattern_of
+from schedulearn.service.output import usual_pattern
 from schedulearn.service.progress import ProgressWatcher
 from schedulearn.store import Found, Store
 from support.clock import HandClock
@@ -83,7 +83,7 @@ def run(bench: Bench) -> Run:
     ],
 )
 def test_the_usual_pattern(line: str, value: float | None) -> None:
-    found = pattern_of(Metric()).search(line)
+    found = usual_pattern("loss").search(line)
     assert (float(found[1]) if found else None) == value
 
 

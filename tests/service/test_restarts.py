@@ -40,7 +40,7 @@ def start(bench: Bench, job: JobId, attempt: int) -> None:
 
 def report(bench: Bench, job: JobId, attempt: int, step: int) -> None:
     point = Point(step, bench.clock.now(), step, "loss", 1.0)
-    assert bench.store.add_points(job, attempt, 0, "report", [point]) == 1
+    assert bench.store.add_points(job, attempt, 0, "report", [point]).new == 1
 
 
 def shrink(bench: Bench, job: JobId, stopping: float, starting: float) -> JobId:

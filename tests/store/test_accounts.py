@@ -4,6 +4,7 @@ import pytest
 
 from schedulearn.domain.errors import Conflict, NotFound
 from schedulearn.domain.ids import AttemptId, JobId
+from schedulearn.domain.spec import JobSpec
 from schedulearn.store import TokenRow, UserRow
 
 AT = 1_700_000_000.25
@@ -13,7 +14,7 @@ ATTEMPT = AttemptId(JobId(17), 2)
 def test_users(store):
     bob = store.add_user("bob", "user", 1001, 1002, 60)
     ann = store.add_user("ann", "admin")
-    assert bob == UserRow("bob", "user", 1001, 1002, 60)
+    assert bob == UserRow("bob", "user", 1001, 1002, 60, 1)
     assert store.users() == [ann, bob]
     assert store.user("bob") == bob
     assert store.user("eve") is None
@@ -21,10 +22,18 @@ def test_users(store):
         store.add_user("bob", "admin")
 
 
+def test_a_name_that_is_given_again_is_somebody_else(store):
+    first = store.add_user("ann", "user")
+    mine = store.add_job(JobSpec("a", "true"), "ann", AT, "")
+    store.remove_user("ann")
+    assert store.add_user("ann", "user").id != first.id
+    assert store.job(mine).owner == first.id
+
+
 def test_a_user_changes_only_in_what_is_given(store):
     store.add_user("bob", "user", 1001, 1002, 60)
     changed = store.update_user("bob", role="admin", max_priority=None)
-    assert changed == store.user("bob") == UserRow("bob", "admin", 1001, 1002, None)
+    assert changed == store.user("bob") == UserRow("bob", "admin", 1001, 1002, None, 1)
     assert store.update_user("bob") == changed
     with pytest.raises(NotFound, match="eve"):
         store.update_user("eve", role="admin")

@@ -163,7 +163,7 @@ def test_a_cycle_does_not_undo_what_was_noted_of_a_workers_metrics(make):
     make.store.add_found([Found(WorkerId(job.id, 1, 0), 77)])
     make.save(jobs=[job], attempts=[make.attempt(job)])
 
-    assert make.store.add_points(job.id, 1, 0, "report", [Point(5, AT, 1, "loss", 1.0)]) == 0
+    assert make.store.add_points(job.id, 1, 0, "report", [Point(5, AT, 1, "loss", 1.0)]).new == 0
     assert make.store.pattern_offset(WorkerId(job.id, 1, 0)) == 77
 
 

@@ -51,6 +51,11 @@ def test_every_field_of_a_job_survives(make):
     assert make.store.job(job.id).job == changed
 
 
+def test_attempts_beyond_all_numbers(store):
+    assert store.attempts_of(JobId(1), 2**53, 2**54) == []
+    assert store.attempts_of(JobId(1), 1, 2**54) == []
+
+
 def test_no_such_job(store):
     assert store.job(JobId(4711)) is None
     assert store.attempts_of(JobId(4711)) == []

@@ -3,10 +3,14 @@
 import math
 
 import pytest
+import sqlalchemy as sa
 
 from schedulearn.domain.errors import NotFound
 from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.store import Found, Mark, Point, Series
+from schedulearn.domain.job import HistoryEvent
+from schedulearn.domain.spec import Metric
+from schedulearn.store import GIVEN_UP, MOST_SERIES, Found, Mark, Point, Series, thinning
+from schedulearn.store.tables import metric_points, metric_series
 from schedulearn.store.thinning import MOST_POINTS
 
 AT = 1_700_000_000.25
@@ -18,7 +22,9 @@ def points(seqs, name="loss", value=float):
 
 def test_points_come_back_as_a_curve(make):
     job = make.running()
-    assert make.store.add_points(job.id, 1, 0, "report", points(range(3)) + points(range(3), "acc", lambda n: -n)) == 6
+    assert (
+        make.store.add_points(job.id, 1, 0, "report", points(range(3)) + points(range(3), "acc", lambda n: -n)).new == 6
+    )
     assert make.store.curve(job.id, "loss", 100) == [(0, 0.0, AT), (10, 1.0, AT + 1), (20, 2.0, AT + 2)]
     assert make.store.series_of(job.id) == [
         Series("acc", "report", 3, 20, -2.0, -2.0, 0.0, AT + 2),
@@ -28,7 +34,7 @@ def test_points_come_back_as_a_curve(make):
 
 def test_nothing_reported_yet(make):
     job = make.running()
-    assert make.store.add_points(job.id, 1, 0, "report", []) == 0
+    assert make.store.add_points(job.id, 1, 0, "report", []).new == 0
     assert make.store.curve(job.id, "loss", 100) == []
     assert make.store.series_of(job.id) == []
 
@@ -37,7 +43,7 @@ def test_a_point_is_taken_once(make):
     job = make.running(workers=2)
 
     def add(seqs, rank=0, source="report", name="loss"):
-        return make.store.add_points(job.id, 1, rank, source, points(seqs, name))
+        return make.store.add_points(job.id, 1, rank, source, points(seqs, name)).new
 
     assert add([0, 1, 1, 0, 2]) == 3
     assert add([1, 2, 3]) == 1
@@ -52,7 +58,7 @@ def test_the_next_attempt_goes_on_with_the_same_curve(make):
     make.store.add_points(job.id, 1, 0, "report", points([5, 6]))
     job.attempt = 2
     make.save(jobs=[job], attempts=[make.attempt(job)])
-    assert make.store.add_points(job.id, 2, 0, "report", points([1, 2])) == 2
+    assert make.store.add_points(job.id, 2, 0, "report", points([1, 2])).new == 2
     assert [step for step, _, _ in make.store.curve(job.id, "loss")] == [50, 60, 10, 20]
 
 
@@ -84,10 +90,10 @@ def test_no_such_worker(make, rank):
 
 def test_what_is_reported_is_not_also_read_from_the_output(make):
     job = make.running()
-    assert make.store.add_points(job.id, 1, 0, "pattern", points([1, 2], value=lambda n: -5.0)) == 2
+    assert make.store.add_points(job.id, 1, 0, "pattern", points([1, 2], value=lambda n: -5.0)).new == 2
     assert make.store.series_of(job.id)[0].source == "pattern"
-    assert make.store.add_points(job.id, 1, 0, "report", points([3, 4])) == 2
-    assert make.store.add_points(job.id, 1, 0, "pattern", points([5]) + points([5], "acc")) == 1
+    assert make.store.add_points(job.id, 1, 0, "report", points([3, 4])).new == 2
+    assert make.store.add_points(job.id, 1, 0, "pattern", points([5]) + points([5], "acc")).new == 1
 
     acc, loss = make.store.series_of(job.id)
     assert (loss.source, loss.count, loss.min, loss.last) == ("report", 2, 3.0, 4.0)
@@ -109,7 +115,7 @@ def test_values_of_files_are_taken_once_by_their_time(make):
     job = make.running()
 
     def add(*seqs, source="files"):
-        return make.store.add_points(job.id, 1, 0, source, points(seqs))
+        return make.store.add_points(job.id, 1, 0, source, points(seqs)).new
 
     assert add(1, 2) == 2
     assert add(1, 2, 3) == 1
@@ -164,7 +170,7 @@ def test_only_nan(make):
 def test_silly_points_break_nothing(make):
     job = make.running()
     silly = [Point(10**30, math.inf, -(10**30), "n\0" * 10_000, 1e308), Point(1, math.nan, 1, "", 0.0)]
-    assert make.store.add_points(job.id, 1, 0, "report", silly) == 2
+    assert make.store.add_points(job.id, 1, 0, "report", silly).new == 2
     assert len(make.store.series_of(job.id)) == 2
 
 
@@ -275,3 +281,95 @@ def test_the_latest_values_of_many_jobs_are_one_query(make, statements):
     statements.clear()
     assert len(make.store.latest_values({job.id: "loss" for job in jobs}, 3)) == 5
     assert len(statements) == 1
+
+
+# --- bounds, and pages
+
+
+def many(count: int, first: int = 0, seq: int = 1) -> list[Point]:
+    return [Point(seq, AT, 1, f"m{n:06d}", float(n)) for n in range(first, first + count)]
+
+
+def test_a_job_has_only_so_many_series(make):
+    job = make.running(workers=2)
+    assert make.store.add_points(job.id, 1, 0, "report", many(MOST_SERIES - 1)) == (MOST_SERIES - 1, 0)
+    assert make.store.add_points(job.id, 1, 0, "report", many(3, MOST_SERIES - 1, seq=2)) == (1, 2), "the first fit"
+    assert make.store.add_points(job.id, 1, 0, "report", many(MOST_SERIES, seq=3)) == (MOST_SERIES, 0), (
+        "known ones go on"
+    )
+    assert make.store.add_points(job.id, 1, 1, "report", many(3)) == (3, 0), "the others have room of their own"
+    _, total = make.store.curves(job.id, limit=0)
+    assert total == MOST_SERIES
+
+
+def test_the_metric_that_a_job_names_always_has_its_place(make):
+    job = make.running(metric=Metric("zeal"))
+    make.store.add_points(job.id, 1, 0, "report", many(MOST_SERIES))
+    more = [Point(2, AT, 1, "other", 1.0), Point(2, AT, 1, "zeal", 2.0)]
+    assert make.store.add_points(job.id, 1, 0, "report", more) == (1, 1)
+    assert [point.value for point in make.store.curve(job.id, "zeal")] == [2.0]
+
+
+def test_one_report_with_more_names_than_a_statement_takes(make):
+    job = make.running()
+    assert make.store.add_points(job.id, 1, 0, "report", many(40_000)) == (MOST_SERIES, 40_000 - MOST_SERIES)
+
+
+def test_a_job_with_far_too_many_series_from_before(make, statements):
+    """It is answered in pages, by a few statements each, and takes nothing new."""
+    job, count = make.running(), 20_000
+    row = {"job": job.id, "rank": 0, "source": "report", "total": 1, "stride": 1, "last_step": 1, "last_value": 0.5}
+    row |= {"updated_at": AT, "spark": [0.5], "spark_stride": 1}
+    with make.store._db.write() as connection:
+        connection.execute(sa.insert(metric_series), [{**row, "name": f"m{n:06d}"} for n in range(count)])
+        ids = connection.execute(sa.select(metric_series.c.id)).scalars()
+        points = [{"series": id, "ordinal": 0, "step": 1, "value": 0.5, "at": AT} for id in ids]
+        connection.execute(sa.insert(metric_points), points)
+    statements.clear()
+    curves, total = make.store.curves(job.id, limit=3, offset=19_998)
+    assert [curve.series.name for curve in curves] == ["m019998", "m019999"]
+    assert [len(curve.points) for curve in curves] == [1, 1]
+    assert total == count
+    assert len(statements) == 3
+    assert make.store.add_points(job.id, 1, 0, "report", many(2, count)) == (0, 2)
+
+
+def test_pages_are_in_the_order_of_names_and_each_is_there_once(make):
+    job = make.running(workers=2)
+    make.store.add_points(job.id, 1, 1, "report", many(7))
+    make.store.add_points(job.id, 1, 0, "report", many(5, 2))
+    names = [s.name for at in range(0, 8, 3) for s in make.store.series_of(job.id, limit=3, offset=at)]
+    assert names == [point.name for point in many(7)]
+    assert make.store.series_of(job.id, limit=0) == make.store.series_of(job.id, limit=5, offset=7) == []
+    assert make.store.curves(job.id, "m000003", limit=5)[1] == 1
+
+
+def test_many_curves_together_have_fewer_points_each(make, monkeypatch):
+    monkeypatch.setattr(thinning, "MOST_READ", 40)
+    job = make.running()
+    make.store.add_points(job.id, 1, 0, "report", [p for n in range(4) for p in points(range(100), f"m{n}")])
+    curves, _ = make.store.curves(job.id, max_points=100)
+    assert [len(curve.points) <= 10 for curve in curves] == [True] * 4
+    assert [(c.points[0].step, c.points[-1].step) for c in curves] == [(0, 990)] * 4
+    assert len(make.store.curve(job.id, "m1", 30)) > 10
+
+
+def test_names_that_would_act_on_a_terminal(make):
+    job = make.running()
+    make.store.add_points(job.id, 1, 0, "files", [Point(0, AT, 1, "a\x1b[2J\u202eb", 1.0)])
+    assert [series.name for series in make.store.series_of(job.id)] == ["a\ufffd[2J\ufffdb"]
+
+
+def test_what_is_noted_once(make):
+    job, other = make.job(), make.job()
+    for number in (job.id, job.id, other.id):
+        make.store.note_once(HistoryEvent(AT, "metrics_full", "too many", number))
+    assert [e.event.kind for e in make.store.events_after(0, job.id)] == ["submitted", "metrics_full"]
+    assert [e.event.kind for e in make.store.events_after(0, other.id)] == ["submitted", "metrics_full"]
+
+
+def test_an_output_that_was_given_up(make):
+    job = make.running()
+    worker = WorkerId(job.id, 1, 0)
+    make.store.give_up_output(worker)
+    assert make.store.pattern_offset(worker) == GIVEN_UP

@@ -111,6 +111,35 @@ def test_nodes_of_the_first_schema_are_kept_and_a_drained_one_stays_drained(url)
     assert second == replace(usual, name=NodeName("b"), state=NodeState.DRAINING, drain=True)
 
 
+def take_back_owners(connection):
+    """As the step before 0009 leaves the tables."""
+    for table in ("snapshots", "submissions", "audit"):
+        connection.exec_driver_sql(f"DROP TABLE {table}")
+    for index in ("ux_users_id", "ix_jobs_owner"):
+        connection.exec_driver_sql(f"DROP INDEX {index}")
+    connection.exec_driver_sql("ALTER TABLE users DROP COLUMN id")
+    connection.exec_driver_sql("ALTER TABLE jobs DROP COLUMN owner")
+    connection.exec_driver_sql("DELETE FROM settings WHERE key = 'last_user_id'")
+
+
+def test_what_is_there_already_gets_its_owners(url):
+    spec = JobSpec("mnist", "true", snapshot="a" * 64)
+    with open_store(url) as store:
+        for name in ("bob", "ann"):
+            store.add_user(name, "user")
+        theirs = [store.add_job(spec, name, 1.0, "") for name in ("ann", "bob", "removed")]
+        with store._db.write() as connection:
+            take_back_owners(connection)
+            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0008'")
+    with open_store(url) as store:
+        assert [(user.name, user.id) for user in store.users()] == [("ann", 1), ("bob", 2)]
+        assert [store.job(number).owner for number in theirs] == [1, 2, None]
+        assert store.add_user("cy", "user").id == 3
+        with store._db.read() as connection:
+            kept = connection.exec_driver_sql("SELECT sha256, owner FROM snapshots ORDER BY owner").all()
+        assert [tuple(row) for row in kept] == [("a" * 64, 1), ("a" * 64, 2)]
+
+
 def test_jobs_and_history_from_before_notices_are_kept_and_nobody_is_told_of_them(url):
     with open_store(url) as store:
         number = store.add_job(JobSpec("mnist", "true"), "ann", 1.0, "submitted by ann")
@@ -124,6 +153,7 @@ def test_jobs_and_history_from_before_notices_are_kept_and_nobody_is_told_of_the
             for table in ("notices", "subscriptions"):
                 connection.exec_driver_sql(f"DROP TABLE {table}")
             connection.exec_driver_sql("ALTER TABLE tokens DROP COLUMN expires_at")
+            take_back_owners(connection)
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0006'")
     with open_store(url) as store:
         assert (store.job(number), store.events_after(0)) == before
@@ -138,6 +168,7 @@ def test_log_ins_from_before_tokens_ended_end_some_time_from_now(url):
             store.add_token("ann", label, hash, 1.0, attempt)
         with store._db.write() as connection:  # as the step before leaves it
             connection.exec_driver_sql("ALTER TABLE tokens DROP COLUMN expires_at")
+            take_back_owners(connection)
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0007'")
     now = time.time()
     with open_store(url) as store:

@@ -28,12 +28,17 @@ STOP_WITHIN = 60.0
 _PR_SET_PDEATHSIG = 1
 
 
+GUARDED = 4  # has a network of its own machine's kind, with a firewall that touches nobody else's
+_IN_ITS_OWN = ["unshare", "--net", "sh", "-c", 'ip link set lo up; exec "$@"', "sh"]
+
+
 class Daemon:
     """One engine: a server of its own as far as anybody can tell."""
 
     def __init__(self, folder: Path, number: int, disk: int = 0) -> None:
         """`disk` is the size in bytes of a small disk of its own; 0: it uses the machine's."""
         self.folder, self.number, self.disk = folder, number, disk
+        self.guarded = number == GUARDED
         self.address = f"unix://{folder}/docker.sock"
         self.bridge = f"slt{os.getpid() % 100_000}-{number}" if number == 0 else ""
         self._settings = folder / "daemon.json"
@@ -76,7 +81,8 @@ class Daemon:
         # What containers do while their daemon is away is part of what is tested.
         places += ["--config-file", str(self._settings)]
         live = f"--live-restore={str(self.live_restore).lower()}"
-        return ["dockerd", "-H", self.address, *places, *network, live, "--storage-driver", "overlay2"]
+        words = ["dockerd", "-H", self.address, *places, live, "--storage-driver", "overlay2"]
+        return [*_IN_ITS_OWN, *words] if self.guarded else [*words, *network]
 
     def answers(self) -> bool:
         try:
@@ -106,11 +112,14 @@ class Daemon:
         os.kill(self.pid, signal.SIGCONT)
 
     def clean(self) -> None:
-        """Remove every container, so that the next test finds none."""
+        """Remove every container and network, so that the next test finds none."""
         with self.client() as client:
             for container in client.api.containers(all=True):
                 with suppress(Exception):
                     client.api.remove_container(container["Id"], force=True, v=True)
+            for network in client.api.networks(filters={"type": "custom"}):
+                with suppress(Exception):
+                    client.api.remove_network(network["Id"])
 
     def remove(self) -> None:
         """The daemon, its containers and all that is theirs."""
@@ -143,7 +152,7 @@ class Daemon:
 
 
 class Daemons:
-    """Servers, started when they are first asked for. Tests use 0, 1 and 2, and 3 with a small disk."""
+    """Servers, started when they are first asked for. Tests use 0, 1 and 2, 3 with a small disk, 4 with a firewall."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="sl-docker-", dir="/tmp"))  # a socket's path must be short

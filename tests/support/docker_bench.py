@@ -49,6 +49,12 @@ class DockerBench(Workbench):
             label = f"schedulearn.instance={instance_of(self.root)}"
             return [c["Names"][0][1:] for c in client.api.containers(all=True, filters={"label": label})]
 
+    def networks(self, daemon: Daemon | None = None) -> list[str]:
+        """The names of all that are of this data folder."""
+        with (daemon or self.daemon).client() as client:
+            label = f"schedulearn.instance={instance_of(self.root)}"
+            return [network["Name"] for network in client.api.networks(filters={"label": label})]
+
     def content(self, launch: Launch, name: str) -> bytes:
         """From the container while there is one, then from where it was fetched to."""
 

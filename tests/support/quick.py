@@ -28,6 +28,8 @@ signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
 words = sys.argv[1:]
 if words[:1] == ["up"] and "--port" not in words:
     words += ["--port", "0"]
+if words[:1] == ["up"] and os.geteuid() == 0:
+    words += ["--root-jobs"]  # jobs of examples look at files of the test
 with socket.socket(socket.AF_UNIX) as call:
     call.connect({path!r})
     ask = json.dumps([words, os.getcwd(), dict(os.environ)]).encode()

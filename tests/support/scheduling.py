@@ -9,6 +9,7 @@ from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.states import JobState
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.service.config import DataFolder
+from schedulearn.service.identity import Identities
 from schedulearn.service.launch import Launcher
 from schedulearn.service.progress import ProgressWatcher
 from schedulearn.service.roles import SchedulerLease
@@ -35,7 +36,7 @@ class Bench:
         self.lease = SchedulerLease(self.store, self.clock, self.folder.root)
         self.lease.take(shared_database=False)
         self.progress = ProgressWatcher(self.store, self.worker_folder, self.clock)
-        launcher = Launcher(self.store, self.folder)
+        launcher = Launcher(self.store, self.folder, Identities())
         self.scheduler = Scheduler(self.store, self.executor, self.clock, self.lease, launcher, self.progress)
         self.executor.sink = self.scheduler.post
         self.executor.take_calls()

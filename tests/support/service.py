@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlsplit
 
 import schedulearn
 from schedulearn.client import Client
@@ -47,8 +48,9 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 class Service:
     """Start, kill and restart it; running jobs go on, as they do for everybody. The port stays the same."""
 
-    def __init__(self, data: Path, *options: str) -> None:
-        self.data, self.options = data, options
+    def __init__(self, data: Path, *options: str, own_users: bool = False) -> None:
+        """`own_users`: as root, with a user for each user's jobs, as is usual; else jobs may write where tests look."""
+        self.data, self.options, self.own_users = data, options, own_users
         self.log = data.with_name(f"{data.name}{'-'.join(('', *options)).replace('/', '_')}.log")
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -61,13 +63,14 @@ class Service:
         if self._has_ended():
             raise AssertionError(f"the service did not start:\n{self.output()[began:]}")
         if "scheduler" not in self.options:
-            self.port = int(self.url.rsplit(":", 1)[1])
+            self.port = urlsplit(self.url).port or 0
             wait_until(self._answers, PATIENCE, "the service answers")
         return self
 
     def launch(self) -> None:
         """Only begin to start it."""
-        words = command_line("up", "--data", str(self.data), "--port", str(self.port), *self.options)
+        trusted = [] if self.own_users or os.geteuid() != 0 else ["--root-jobs"]
+        words = command_line("up", "--data", str(self.data), "--port", str(self.port), *trusted, *self.options)
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
                 words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment(), start_new_session=True

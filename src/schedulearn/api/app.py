@@ -5,10 +5,14 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 
 from schedulearn import __version__
-from schedulearn.api import problems
+from schedulearn.api import auditing, problems
+from schedulearn.api.connections import Limits
+from schedulearn.api.crowd import Crowd
 from schedulearn.api.deps import person_of
+from schedulearn.api.description import describe
 from schedulearn.api.limits import BodyLimits
 from schedulearn.api.routes import (
+    audit,
     events,
     group,
     health,
@@ -27,19 +31,20 @@ from schedulearn.api.routes import (
     usage,
     users,
 )
+from schedulearn.api.wellformed import well_formed
 from schedulearn.service.gateway import Gateway
 
 PREFIX = "/api/v1"
 _FOR_ANYBODY = (health, logins)  # what answers without a token; to make a code takes one all the same
 _FOR_JOBS = (reports, group)  # what a job's own token is good for
-_FOR_PEOPLE = (jobs, usage, logs, events, overview, timeline, nodes, policy, users, notify, snapshots, studies)
+_FOR_PEOPLE = (jobs, usage, logs, events, overview, timeline, nodes, policy, users, notify, snapshots, studies, audit)
 
 
-def create_app(gateway: Gateway) -> FastAPI:
+def create_app(gateway: Gateway, connections: int = Limits().total) -> FastAPI:
+    """`connections` is how many clients may have altogether; each of them gets a part."""
     # FastAPI's own pages are left out: they load scripts from elsewhere, and answer without a token.
     app = FastAPI(
         title="Schedulearn",
-        responses=problems.RESPONSES,
         version=__version__,
         openapi_url=None,
         docs_url=None,
@@ -47,17 +52,24 @@ def create_app(gateway: Gateway) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.gateway = gateway
-    people = [Depends(person_of)]
+    anybody, people = [Depends(well_formed)], [Depends(person_of), Depends(well_formed)]
     for topic in _FOR_ANYBODY:
-        app.include_router(topic.router, prefix=PREFIX)
+        app.include_router(topic.router, prefix=PREFIX, dependencies=anybody)
     for topic in _FOR_JOBS:
-        app.include_router(topic.router, prefix=PREFIX)
+        app.include_router(topic.router, prefix=PREFIX, dependencies=anybody)
     for topic in _FOR_PEOPLE:
         app.include_router(topic.router, prefix=PREFIX, dependencies=people)
     app.include_router(_schema(app), prefix=PREFIX, dependencies=people)
     app.include_router(prometheus.router, dependencies=people)
-    app.add_middleware(BodyLimits, snapshot_limit=lambda: app.state.gateway.snapshot_limit)
+    app.add_middleware(
+        BodyLimits,
+        snapshot_limit=lambda: app.state.gateway.uploads.limit,
+        authenticate=lambda token: app.state.gateway.auth.authenticate(token),
+    )
+    app.add_middleware(Crowd, requests=max(8, connections // 8), streams=max(4, connections // 16))
     problems.install(app)
+    auditing.install(app)
+    describe(app)
     return app
 
 

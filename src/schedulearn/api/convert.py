@@ -5,6 +5,7 @@ from typing import Any
 
 from schedulearn.api.schemas import (
     AttemptOut,
+    AuditOut,
     DeviceOut,
     EstimateOut,
     EventOut,
@@ -32,8 +33,10 @@ from schedulearn.domain.outcome import Outcome
 from schedulearn.domain.resources import Resources
 from schedulearn.domain.states import JobState
 from schedulearn.service.auth import Caller
+from schedulearn.service.identity import ROOT
 from schedulearn.service.views import (
     Advice,
+    AuditEntry,
     Curve,
     Explanation,
     JobRow,
@@ -89,7 +92,7 @@ def job_out(row: JobRow, caller: Caller, now: float, advice: Advice = _NO_ADVICE
         weight=_weight(advice.weight) if advice.weight else None,
         hint=advice.hint,
         speedup=_speedup(advice.speedup) if advice.speedup else None,
-        spec=spec_out(job.spec, show_env=caller.owns(job.user)),
+        spec=spec_out(job.spec, private=caller.owns(row.owner)),
     )
 
 
@@ -242,6 +245,7 @@ def node_out(view: NodeView) -> NodeOut:
         jobs=list(view.jobs),
         storage=view.storage,
         sharing=_sharing_out(view.sharing) if view.sharing else None,
+        isolation=list(view.isolation),
     )
 
 
@@ -290,8 +294,32 @@ def policy_out(view: PolicyView) -> PolicyOut:
     )
 
 
-def user_out(user: UserRow) -> UserOut:
-    return UserOut(name=user.name, role=user.role, uid=user.uid, gid=user.gid, max_priority=user.max_priority)
+def user_out(user: UserRow, runs_as: str) -> UserOut:
+    root = user.uid == ROOT
+    return UserOut(
+        name=user.name,
+        role=user.role,
+        uid=None if root else user.uid,
+        gid=user.gid,
+        root=root,
+        runs_as=runs_as,
+        max_priority=user.max_priority,
+    )
+
+
+def audit_out(entry: AuditEntry) -> AuditOut:
+    return AuditOut(
+        serial=entry.serial,
+        at=iso(entry.at),
+        actor=entry.actor,
+        actor_id=entry.actor_id,
+        origin=entry.origin,
+        action=entry.action,
+        object=entry.object,
+        owner=entry.owner,
+        outcome=entry.outcome,
+        data=entry.data,
+    )
 
 
 def _iso(at: float | None) -> str | None:

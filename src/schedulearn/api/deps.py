@@ -1,16 +1,21 @@
 """What routes are given: the gateway, and who is calling."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Query, Request
 from fastapi.security import HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
 from pydantic import AfterValidator, Field
 from starlette.concurrency import run_in_threadpool
 
-from schedulearn.api.fields import MAX_ID, one_line
-from schedulearn.service.auth import Caller, NotAuthenticated
+from schedulearn.api.crowd import TICKET
+from schedulearn.api.door import TRUST
+from schedulearn.api.fields import MAX_ID, ONE_LINE, one_line
+from schedulearn.service.auth import Caller, NoToken
 from schedulearn.service.gateway import Gateway
+from schedulearn.service.views import Actor, acting
 
 _bearer = HTTPBearer(auto_error=False, description="a token, as made by POST /api/v1/tokens")
 
@@ -23,16 +28,36 @@ async def gateway_of(request: Request) -> Gateway:
 Gate = Annotated[Gateway, Depends(gateway_of)]
 
 
+async def visitor_of(gateway: Gate, request: Request) -> Actor:
+    """Somebody, from somewhere, before we know who. What a proxy says of where is marked: anybody could say it."""
+    address = request.client.host if request.client else ""
+    origin = f"{address} (forwarded)" if "x-forwarded-for" in request.headers else address
+    visitor = request.state.visitor = Actor("", None, origin, gateway.now())
+    return visitor
+
+
+Visitor = Annotated[Actor, Depends(visitor_of)]
+
+
 async def caller_of(
-    gateway: Gate, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+    gateway: Gate,
+    request: Request,
+    visitor: Visitor,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Caller:
-    """Anybody with a valid token, jobs included."""
+    """Anybody with a valid token, jobs included. What the request does from here on is theirs, for the audit log."""
     if credentials is None:
-        raise NotAuthenticated("a token is needed: Authorization: Bearer TOKEN")
-    if known := gateway.auth.cached(credentials.credentials):
-        return known
-    # Only a token that was not seen just now costs a look into the store.
-    return await run_in_threadpool(gateway.auth.authenticate, credentials.credentials)
+        raise NoToken("a token is needed: Authorization: Bearer TOKEN")
+    caller = gateway.auth.cached(credentials.credentials)
+    if caller is None:  # only a token that was not seen just now costs a look into the store
+        caller = await run_in_threadpool(gateway.auth.authenticate, credentials.credentials)
+    name = f"job {caller.attempt}" if caller.attempt else caller.name
+    actor = request.state.visitor = replace(visitor, name=name, id=caller.id or None)
+    acting.set(actor)
+    request.scope[TICKET].show(caller)
+    if trust := request.scope.get(TRUST):
+        trust()
+    return caller
 
 
 async def person_of(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
@@ -41,8 +66,16 @@ async def person_of(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
     return caller
 
 
+async def streaming_of(request: Request, _: Annotated[Caller, Depends(caller_of)]) -> Callable[[], None]:
+    """To be called before an answer that may take long; it fails where the caller has too many of them."""
+    stream: Callable[[], None] = request.scope[TICKET].stream
+    return stream
+
+
 AnyCaller = Annotated[Caller, Depends(caller_of)]
 Person = Annotated[Caller, Depends(person_of)]
+Streaming = Annotated[Callable[[], None], Depends(streaming_of)]
 JobNumber = Annotated[int, Path(ge=1, le=MAX_ID, description="the job's id")]
-Name = Annotated[str, Path(min_length=1, max_length=200), AfterValidator(one_line)]
-NameFilter = Annotated[str, Field(max_length=200), AfterValidator(one_line)]
+Name = Annotated[str, Path(min_length=1, max_length=200, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
+Offset = Annotated[int, Query(ge=0, le=MAX_ID, description="how many to leave out before the first")]
+NameFilter = Annotated[str, Field(max_length=200, json_schema_extra=ONE_LINE), AfterValidator(one_line)]

@@ -7,15 +7,48 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.units import DURATIONS_ALLOWED, format_duration, parse_duration, parse_range, parse_size, short
+from schedulearn.domain.image import MAX_LENGTH, PATTERN, check_image
+from schedulearn.domain.units import (
+    DURATION_TEXT,
+    DURATIONS_ALLOWED,
+    LONGEST_TEXT,
+    RANGE_TEXT,
+    SIZE_TEXT,
+    format_duration,
+    parse_duration,
+    parse_range,
+    parse_size,
+    short,
+)
 
 MAX_ID = 2**53  # the largest integer that every JSON reader keeps exact
+MAX_NUMBER = 10**18  # for numbers without bounds of their own: every reader can hold it
+MOST_CURVES = 500  # in one answer
+DATE_TEXT = (
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(?:Z|[+-][0-9]{2}:[0-9]{2})?)?"
+)
 _MAX_DEPTH = 20
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROLS = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
+_CONTROL = re.compile(f"[{_CONTROLS}]")
+_DATE = re.compile(DATE_TEXT)
+# The same rules for the published description; `Field(pattern=…)` would refuse with the pattern instead of in words.
+ONE_LINE = {"pattern": f"^[^{_CONTROLS}]*$"}
+KEEPABLE = {"pattern": "^[^\\u0000]*$"}
 _YEAR = 365 * 86400.0
 T = TypeVar("T")
 
@@ -53,11 +86,36 @@ class Strict(BaseModel):
         _check_values(data, cls.takes_nan)
         return data
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core))
+        _say_keepable(schema.get("properties", {}))
+        return schema
+
+
+def _say_keepable(schema: Any) -> None:
+    """Every text of a body is without NUL: said of those that have no narrower form."""
+    if isinstance(schema, list):
+        for one in schema:
+            _say_keepable(one)
+    elif isinstance(schema, dict):
+        if schema.get("type") == "string" and not schema.keys() & {"pattern", "enum", "const", "format"}:
+            schema.update(KEEPABLE)
+        if "patternProperties" in schema:
+            schema.setdefault("additionalProperties", False)
+        for one in schema.values():
+            _say_keepable(one)
+
 
 def _unknown(name: str, known: list[str]) -> PydanticCustomError:
+    hint, allowed = near_to(name, known)
+    return invalid(f"there is no such field{hint}", allowed, field=short(name, 100)[1:-1])
+
+
+def near_to(name: str, known: list[str]) -> tuple[str, str]:
+    """For a name that there is not: a question that names the nearest, and what is allowed."""
     near = get_close_matches(name, known, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return invalid(f"there is no such field{hint}", near[0] if near else ", ".join(known), field=short(name, 100)[1:-1])
+    return (f"; did you mean {near[0]}?", near[0]) if near else ("", ", ".join(known))
 
 
 def _check_values(data: Any, takes_nan: bool) -> None:
@@ -79,10 +137,15 @@ def _check_values(data: Any, takes_nan: bool) -> None:
 def _check_value(value: Any, takes_nan: bool) -> None:
     if isinstance(value, str) and ("\0" in value or any("\ud800" <= c <= "\udfff" for c in value)):
         raise invalid("a text has a character that cannot be kept", "text without NUL characters and lone surrogates")
-    if isinstance(value, int) and abs(value) > 2**63 - 1:
-        raise invalid("a number is too large", "numbers of at most 63 bits")
     if isinstance(value, float) and not takes_nan and not isfinite(value):
         raise invalid("a number is not finite", "finite numbers")
+    if isinstance(value, int) and not takes_nan and abs(value) > 2**63 - 1:
+        raise invalid("a number is too large", "numbers of at most 63 bits")
+
+
+def whole(value: Any) -> Any:
+    """1.0 is a whole number in JSON, and in our description; true and "1" are none."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def one_line(text: str) -> str:
@@ -112,13 +175,12 @@ def _bounded_duration(low: float, high: float) -> Callable[[float], float]:
 
 def _deadline(value: Any) -> float | datetime:
     """Seconds from now, or a date with its zone."""
-    if isinstance(value, str):
+    if isinstance(value, str) and _DATE.fullmatch(value):
         try:
-            date = datetime.fromisoformat(value.strip())
+            date = datetime.fromisoformat(value)
         except ValueError:
-            pass
-        else:
-            return date if date.tzinfo else date.replace(tzinfo=UTC)
+            raise invalid(f"{short(value)} is no date that exists", "such as 2030-01-31T18:00:00Z") from None
+        return date if date.tzinfo else date.replace(tzinfo=UTC)
     try:
         seconds = parse_duration(value, "deadline")
     except InvalidSpec:
@@ -128,49 +190,70 @@ def _deadline(value: Any) -> float | datetime:
 
 
 def _priority(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
+    found = whole(value)
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= 100:
         raise invalid(f"{short(value)} is not a priority", "a whole number, 0 to 100")
-    return value
+    return found
 
 
-def _range_json(number: str, example: str) -> WithJsonSchema:
-    text = {"type": "string", "maxLength": 60, "description": f"a number, or a range such as {example}"}
-    return WithJsonSchema({"anyOf": [{"type": number, "minimum": 0}, text]})
+def _size(value: Any) -> int:
+    size: int = plainly(lambda text: parse_size(text, ""))(value)
+    bounded(1e6, 1e15, " bytes")(size if isinstance(value, str) else value)
+    return size
 
 
-def _humane_json(example: str) -> WithJsonSchema:
-    text = {"type": "string", "maxLength": 60, "description": f"such as {example}"}
-    return WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, text]})
+def _humane_json(low: float, high: float, form: str, example: str) -> WithJsonSchema:
+    """A number in bounds, or a text. That the amount in the text is in bounds, too, no schema can say."""
+    text = {
+        "type": "string",
+        "maxLength": LONGEST_TEXT,
+        "pattern": f"^(?:{form})$",
+        "description": f"such as {example}; in the same bounds",
+    }
+    return WithJsonSchema({"anyOf": [{"type": "number", "minimum": low, "maximum": high}, text]})
 
 
 Duration = Annotated[
     float,
     BeforeValidator(plainly(lambda value: parse_duration(value, ""))),
     AfterValidator(_bounded_duration(1, 10 * _YEAR)),
-    _humane_json("30s, 90m, 6h or 1h30m"),
+    _humane_json(1, 10 * _YEAR, DURATION_TEXT, "30s, 90m, 6h or 1h30m"),
 ]
 Grace = Annotated[
     float,
     BeforeValidator(plainly(lambda value: parse_duration(value, ""))),
     AfterValidator(_bounded_duration(0, 86400)),
-    _humane_json("30s or 5m"),
+    _humane_json(0, 86400, DURATION_TEXT, "30s or 5m"),
 ]
 Size = Annotated[
     int,
-    BeforeValidator(plainly(lambda value: parse_size(value, ""))),
-    AfterValidator(bounded(1e6, 1e15, " bytes")),
-    _humane_json("512MB, 4GB or 1.5GiB"),
+    BeforeValidator(_size),
+    _humane_json(1e6, 1e15, SIZE_TEXT, "512MB, 4GB or 1.5GiB"),
 ]
-Deadline = Annotated[float | datetime, BeforeValidator(_deadline), _humane_json("6h, or 2030-01-31T18:00:00Z")]
+Deadline = Annotated[
+    float | datetime,
+    BeforeValidator(_deadline),
+    _humane_json(1, 100 * _YEAR, f"{DURATION_TEXT}|{DATE_TEXT}", "6h, or 2030-01-31T18:00:00Z"),
+]
 CpuRange = Annotated[
     tuple[float, float],
     BeforeValidator(plainly(lambda value: parse_range(value, ""))),
     AfterValidator(lambda pair: (bounded(0.01, 10_000)(pair[0]), bounded(0.01, 10_000)(pair[1]))),
-    _range_json("number", "0.5..4"),
+    _humane_json(0.01, 10_000, RANGE_TEXT, "0.5..4"),
 ]
-Cores = Annotated[float, Field(strict=True), AfterValidator(bounded(0.01, 10_000, " cores"))]
-Priority = Annotated[int, BeforeValidator(_priority), Field(ge=0, le=100)]
-Line = Annotated[str, Field(max_length=200, min_length=1), AfterValidator(one_line)]
+Cores = Annotated[
+    float,
+    Field(strict=True, json_schema_extra={"minimum": 0.01, "maximum": 10_000}),
+    AfterValidator(bounded(0.01, 10_000, " cores")),
+]
+WHOLE = BeforeValidator(whole)  # behind the bounds: pydantic publishes only those that come before it
+Priority = Annotated[int, Field(ge=0, le=100), BeforeValidator(_priority)]
+ImageName = Annotated[
+    str,
+    AfterValidator(plainly(check_image)),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_LENGTH, "pattern": f"^(?:{PATTERN})$"}),
+]
+Line = Annotated[str, Field(max_length=200, min_length=1, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
 
 
 def deadline_at(value: float | datetime | None, now: float) -> float | None:

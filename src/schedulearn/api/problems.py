@@ -11,13 +11,16 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
+from schedulearn.api.crowd import TooMany
 from schedulearn.domain.errors import (
     Conflict,
     ImpossibleRequest,
     InvalidSpec,
     NotAllowed,
     NotFound,
+    OverLimit,
     SchedulearnError,
     StoreError,
 )
@@ -28,6 +31,7 @@ from schedulearn.service.snapshots import TooLarge
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 _MOST_ERRORS = 20
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 _WORDS = {  # for what pydantic finds most often
     "greater_than": "is too small",
@@ -50,7 +54,9 @@ _KINDS: tuple[tuple[type[SchedulearnError], int, str, str], ...] = (
     (NotAllowed, 403, "not-allowed", "You may not do this"),
     (NotFound, 404, "not-found", "There is no such thing"),
     (Conflict, 409, "conflict", "Not possible now"),
+    (OverLimit, 429, "over-limit", "As much as one user may have"),
     (TooLarge, 413, "too-large", "Too large"),
+    (TooMany, 429, "too-many", "Too much at once"),
     (StoreError, 503, "store", "The database cannot be used"),
     (SchedulearnError, 500, "error", "Something went wrong"),
 )
@@ -74,20 +80,6 @@ class Problem(BaseModel):
     errors: list[Fault] | None = None
 
 
-def _schema() -> dict[str, Any]:
-    schema = Problem.model_json_schema()
-    # The description of an API keeps no definitions inside of a schema.
-    schema["properties"]["errors"] = {"type": "array", "items": Fault.model_json_schema()}
-    schema.pop("$defs")
-    return schema
-
-
-# For the published description: every error of every route has this form.
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    "4XX": {"description": "What is wrong, and what would be right", "content": {MEDIA_TYPE: {"schema": _schema()}}}
-}
-
-
 def problem(status: int, kind: str, title: str, detail: str, more: Mapping[str, Any] | None = None) -> JSONResponse:
     body = {"type": f"urn:schedulearn:problem:{kind}", "title": title, "status": status, "detail": detail}
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
@@ -108,12 +100,18 @@ def install(app: FastAPI) -> None:
 
 
 def _ours(_: Request, error: Exception) -> JSONResponse:
+    return of_error(error)
+
+
+def of_error(error: Exception) -> JSONResponse:
+    """The answer for an error that was raised on purpose."""
     status, kind, title = next((s, k, t) for cls, s, k, t in _KINDS if isinstance(error, cls))
     if isinstance(error, InvalidSpec):
         return _invalid(kind, title, [{"field": error.field, "problem": error.problem, "allowed": error.allowed}])
     if status >= 500:
         log.error("a request failed: %s", error, exc_info=error)
-    return problem(status, kind, title, str(error))
+    more = {"allowed": error.allowed} if isinstance(error, OverLimit) else None
+    return problem(status, kind, title, str(error), more)
 
 
 def _validation(_: Request, error: Exception) -> JSONResponse:
@@ -129,11 +127,23 @@ def _invalid(kind: str, title: str, errors: list[dict[str, str]]) -> JSONRespons
     return problem(422, kind, title, detail, {"field": first["field"], "allowed": first["allowed"], "errors": errors})
 
 
-def _http(_: Request, error: Exception) -> JSONResponse:
+def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     response = http_problem(error.status_code, str(error.detail))
     response.headers.update(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        response.headers["Allow"] = ", ".join(_allowed_methods(request))
     return response
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """All that this path has: each is a route of its own, and the first of them has answered."""
+    routes = request.app.routes
+    return [
+        method
+        for method in _METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
 
 
 def _gone(_: Request, __: Exception) -> JSONResponse:
@@ -161,7 +171,7 @@ def _faults(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 def _fault(error: Mapping[str, Any]) -> dict[str, str]:
     context = error.get("ctx") or {}
-    place = [str(part) for part in error["loc"] if part not in ("body", "query", "path")]
+    place = [str(part) for part in error["loc"][1:]]  # the first says where it was: body, query, path or header
     if error["type"] == "json_invalid" or (not place and isinstance(error.get("input"), bytes)):
         allowed = "a JSON object, sent as Content-Type: application/json"
         return {"field": "", "problem": "the body is not JSON", "allowed": allowed}

@@ -99,6 +99,7 @@ class SeriesOut(BaseModel):
 
 class MetricsOut(BaseModel):
     series: list[SeriesOut]
+    total: int  # metrics that the job has
 
 
 class EventOut(BaseModel):
@@ -162,6 +163,7 @@ class AttemptOut(BaseModel):
 
 class AttemptPage(BaseModel):
     attempts: list[AttemptOut]
+    total: int
 
 
 class DeviceOut(BaseModel):
@@ -197,6 +199,7 @@ class NodeOut(BaseModel):
     jobs: list[int]
     storage: dict[str, Any] | None
     sharing: SharingOut | None  # null: fairly
+    isolation: list[str]  # what separates the workers there from each other and from the machine, in words
 
 
 class NewNodeOut(NodeOut):
@@ -318,9 +321,15 @@ class LoginOut(BaseModel):
 class UserOut(BaseModel):
     name: str
     role: str
-    uid: int | None
+    uid: int | None  # an account of the machine that jobs run as; null: a uid of the service's own
     gid: int | None
+    root: bool  # whether plain processes run as root
+    runs_as: str  # whom jobs run as in the end, in words
     max_priority: int | None
+
+
+class NewUserOut(UserOut):
+    notes: list[str]  # what an administrator should know
 
 
 class UserPage(BaseModel):
@@ -347,7 +356,8 @@ class NewTokenOut(BaseModel):
 
 
 class Accepted(BaseModel):
-    accepted: int
+    accepted: int  # values that were new
+    dropped: int = 0  # values of metrics beyond those that are kept of a job
 
 
 class GroupAnswer(BaseModel):
@@ -382,3 +392,23 @@ class HealthOut(BaseModel):
     roles: list[str]
     scheduler: Literal["running", "absent"]
     time: str
+
+
+class AuditOut(BaseModel):
+    """Who did what to whose things, and from where."""
+
+    serial: int
+    at: str
+    actor: str  # the caller's name then; "": nobody who is known, "job 17.2": that attempt's own token
+    actor_id: int | None  # the user's id: a name may be given to somebody else
+    origin: str  # the address that the call came from; "(forwarded)": as somebody in between, or the caller, says
+    action: str  # such as job.cancel
+    object: str  # such as job 17
+    owner: str  # whose it is; "": nobody's
+    outcome: str  # done, or: refused: why
+    data: dict[str, Any]
+
+
+class AuditPage(BaseModel):
+    entries: list[AuditOut]  # the newest first
+    next: int | None  # `before` of the next page; null: there are no more

@@ -5,21 +5,28 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedulearn.api.app import create_app
+from schedulearn.api.connections import Connections, Limits, limits_for_this_process
+from schedulearn.api.door import Server
+from schedulearn.api.names import guarded_names
 from schedulearn.domain.errors import SchedulearnError
+from schedulearn.pinned import with_pin
+from schedulearn.service.certificate import Certificate, certificate_for
 from schedulearn.service.config import Options
 from schedulearn.service.housekeeping import Storage
 from schedulearn.service.roles import refuse_if_taken
 from schedulearn.service.runtime import Runtime
 
 _GRACE_FOR_STREAMS = 2  # seconds that open streams get when the service stops
+_LARGEST_MESSAGE = 2_000_000  # bytes of what a page sends over its socket at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,8 @@ class Started:
     token: str | None  # the administrator's, at the very first start only
     storage: Storage
     page: str | None = None  # the address of the page, with a code that logs an administrator in, once
+    pin: str = ""  # the fingerprint of the certificate; "": no TLS
+    warnings: Sequence[str] = ()  # what whoever starts it must know
 
 
 def serve(options: Options, announce: Callable[[Started], None], page: Callable[[str], ASGIApp] | None = None) -> None:
@@ -37,29 +46,36 @@ def serve(options: Options, announce: Callable[[Started], None], page: Callable[
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("schedulearn").setLevel(options.log_level.upper())
     refuse_if_taken(options)  # before anything else, or the port would be blamed
+    limits = limits_for_this_process()
+    shown = certificate_for(options) if options.listens else None
+    tls = shown.context() if shown else None
     listening = _listen(options) if "api" in options.roles else None
     with Runtime(options) as runtime:
-        url = _url(options.host, listening) if listening else None
+        url = _url(options.host, listening, tls) if listening else None
+        pin = shown.pin if shown else ""
         if url:
-            runtime.publish(url)
+            runtime.publish(with_pin(url, pin), _url_for_jobs(options, shown))
         if "scheduler" in options.roles:
             runtime.start_scheduler(on_end=lambda: os.kill(os.getpid(), signal.SIGTERM))
         if listening and url:
             gateway = runtime.gateway()
             link = f"{url}/login?once={gateway.logins.issue_for(gateway.people.an_admin()).code}" if page else None
-            announce(Started(url, runtime.first_token, runtime.storage(), link))
-            app = create_app(gateway)
-            _run(beside(app, page(url)) if page else app, listening, options.log_level, gateway.close)
+            announce(Started(url, runtime.first_token, runtime.storage(), link, pin, runtime.warnings))
+            app = create_app(gateway, limits.total)
+            whole = beside(app, page(with_pin(url, pin))) if page else app
+            _run(guarded_names(whole, options), listening, options.log_level, limits, gateway.close, tls)
         else:
-            announce(Started(None, runtime.first_token, runtime.storage()))
+            announce(Started(None, runtime.first_token, runtime.storage(), warnings=runtime.warnings))
             _wait_for_signal()
 
 
-def serve_page(page: ASGIApp, options: Options, announce: Callable[[str], None]) -> None:
-    """The page alone, for a service that runs elsewhere."""
+def serve_page(page: ASGIApp, options: Options, announce: Callable[[str, str], None]) -> None:
+    """The page alone, for a service that runs elsewhere. Tells its address, and the fingerprint of its certificate."""
+    shown = certificate_for(options)
+    tls = shown.context() if shown else None
     listening = _listen(options)
-    announce(_url(options.host, listening))
-    _run(page, listening, options.log_level, lambda: None)
+    announce(_url(options.host, listening, tls), shown.pin if shown else "")
+    _run(page, listening, options.log_level, limits_for_this_process(), lambda: None, tls)
 
 
 def beside(api: ASGIApp, page: ASGIApp) -> ASGIApp:
@@ -90,32 +106,48 @@ def _listen(options: Options) -> socket.socket:
     return listening
 
 
-def _url(host: str, listening: socket.socket) -> str:
+def _url(host: str, listening: socket.socket, tls: ssl.SSLContext | None) -> str:
     """The address for this machine: one that listens everywhere is reached over loopback."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    scheme = "https" if tls else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
 
-def _run(app: ASGIApp, listening: socket.socket, log_level: str, on_exit: Callable[[], None]) -> None:
+def _url_for_jobs(options: Options, shown: Certificate | None) -> str:
+    """What was said, "" if nothing. Nobody vouches for a certificate that was made here: jobs have to know it."""
+    if shown and options.tls and options.url.startswith("https:") and "#" not in options.url:
+        return with_pin(options.url, shown.pin)
+    return options.url
+
+
+def _run(
+    app: ASGIApp,
+    listening: socket.socket,
+    log_level: str,
+    limits: Limits,
+    on_exit: Callable[[], None],
+    tls: ssl.SSLContext | None,
+) -> None:
+    make_server(app, limits, on_exit, tls, log_level).run(sockets=[listening])
+
+
+def make_server(
+    app: ASGIApp,
+    limits: Limits,
+    on_exit: Callable[[], None] = lambda: None,
+    tls: ssl.SSLContext | None = None,
+    log_level: str = "warning",
+) -> Server:
     config = uvicorn.Config(
         app,
         log_level="warning" if log_level == "info" else log_level,
         access_log=log_level == "debug",
         timeout_graceful_shutdown=_GRACE_FOR_STREAMS,
+        proxy_headers=False,  # any job on this machine could say that it is somebody else
+        server_header=False,
+        ws_max_size=_LARGEST_MESSAGE,
     )
-    _Server(config, on_exit).run(sockets=[listening])
-
-
-class _Server(uvicorn.Server):
-    """Tells open streams to end as soon as a signal arrives, so that stopping does not wait for their readers."""
-
-    def __init__(self, config: uvicorn.Config, on_exit: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._on_exit = on_exit
-
-    def handle_exit(self, sig: int, frame: object) -> None:
-        self._on_exit()
-        super().handle_exit(sig, frame)  # type: ignore[arg-type] # a frame, as signal handlers get it
+    return Server(config, Connections(limits), on_exit, tls)
 
 
 def _wait_for_signal() -> None:

@@ -1,19 +1,25 @@
 """The job spec as users write it: parsed humanely, checked strictly, and written back the same way."""
 
+import re
 import shlex
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from math import isfinite
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from schedulearn.api.fields import (
+    KEEPABLE,
     MAX_ID,
+    MAX_NUMBER,
+    ONE_LINE,
+    WHOLE,
     CpuRange,
     Deadline,
     Duration,
     Grace,
+    ImageName,
     Line,
     Priority,
     Size,
@@ -42,6 +48,14 @@ from schedulearn.domain.units import parse_range, short
 
 MAX_WORKERS = 10_000
 _MAX_COMMAND = 100_000  # characters; the kernel takes no more than 128 KiB in one argument
+_MAX_WORDS = 10_000
+_MAX_ADDRESS = 500
+# A sign that is seen, of whatever writing: neither a control nor one of the many spaces.
+_SEEN = r"[^\u0000-\u0020\u007f-\u00a0\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]"
+_SOMETHING = rf"^[^\u0000]*{_SEEN}[^\u0000]*$"
+_NUMBER_TEXT = r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
+_COUNT_TEXT = r"(?:10000|[1-9][0-9]{0,3})"  # 1 to MAX_WORKERS
+_WORKERS_TEXT = rf" *{_COUNT_TEXT} *(?:\.\. *{_COUNT_TEXT} *)?"
 _INTERPRETERS = ("python", "bash", "sh", "env", "torchrun", "accelerate", "uv", "nohup", "time")
 
 
@@ -49,14 +63,13 @@ _INTERPRETERS = ("python", "bash", "sh", "env", "torchrun", "accelerate", "uv", 
 
 
 def _command(value: Any) -> Any:
-    if isinstance(value, str) and value.strip():
-        pieces = [value]
-    elif isinstance(value, list) and value and all(isinstance(v, str) for v in value) and value[0].strip():
-        pieces = value
-    else:
+    pieces = [value] if isinstance(value, str) else value
+    if not isinstance(pieces, list) or not pieces or not all(isinstance(piece, str) for piece in pieces):
         raise invalid(f"{short(value)} is not a command", "a text that is not empty, or a list of texts")
-    if sum(map(len, pieces)) > _MAX_COMMAND:
-        raise invalid("it is too long", f"at most {_MAX_COMMAND} characters")
+    if not re.search(_SEEN, pieces[0]):
+        raise invalid(f"{short(value)} is not a command", "a text that is not empty, or a list of texts")
+    if sum(map(len, pieces)) > _MAX_COMMAND or len(pieces) > _MAX_WORDS:
+        raise invalid("it is too long", f"at most {_MAX_COMMAND} characters and {_MAX_WORDS} words")
     return value if isinstance(value, str) else tuple(value)
 
 
@@ -64,6 +77,10 @@ def _workers(value: Any) -> Any:
     """`2` and `1..4` as {min, want, max}."""
     if isinstance(value, dict):
         return value
+    if isinstance(value, str) and not re.fullmatch(_WORKERS_TEXT, value):
+        raise invalid(
+            f"{short(value)} is not a number of workers", f"1 to {MAX_WORKERS}, or a range of them such as 1..4"
+        )
     low, high = parse_range(value, "workers")
     if low != int(low) or high != int(high):
         raise invalid(f"{short(value)} is not a number of workers", "whole numbers")
@@ -84,7 +101,8 @@ def _env_value(name: Any, value: Any) -> str:
             f"{short(name)} is null: the command line fills that in from its own environment; here it needs a value"
         )
         raise invalid(problem, "a text", field=short(name)[1:-1])
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    too_large = isinstance(value, int | float) and not abs(value) <= MAX_NUMBER
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or too_large:
         raise invalid(f"{short(name)} is not a text", "a text; put it in quotes", field=short(name)[1:-1])
     if len(text := str(value)) > _MAX_COMMAND:
         raise invalid(f"{short(name)} is too long", f"at most {_MAX_COMMAND} characters", field=short(name)[1:-1])
@@ -93,7 +111,7 @@ def _env_value(name: Any, value: Any) -> str:
 
 def _preemptible(value: Any) -> Any:
     known = {"auto": Preemptible.AUTO, "true": Preemptible.YES, "false": Preemptible.NO}
-    key = str(value).lower() if isinstance(value, str | bool) else ""
+    key = str(value).lower() if isinstance(value, bool) else value if isinstance(value, str) else ""
     if key not in known:
         raise invalid(f"{short(value)} is not known", "auto, true or false")
     return known[key]
@@ -118,22 +136,20 @@ def _target(value: Any) -> Any:
 
 def _finite(value: Any) -> float | None:
     """A number, or a text that is one: YAML takes 1e-3 for a text."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, str):
+        return float(value) if re.fullmatch(_NUMBER_TEXT, value) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_NUMBER:
         return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if isfinite(number) else None
+    return float(value)
 
 
 def _notify(value: Any) -> Any:
     """An address as it is, or {failed: address}: as `failed:address`."""
     if isinstance(value, dict) and len(value) == 1:
         ((only, target),) = value.items()
-        value = f"{only}:{target}"
-    if not isinstance(value, str):
-        raise invalid(f"{short(value)} is no address", ADDRESSES_ALLOWED)
+        value = f"{only}:{target}" if only in ("failed", "succeeded") and isinstance(target, str) else value
+    if not isinstance(value, str) or not re.fullmatch(_ADDRESS["pattern"], value) or len(value) > _MAX_ADDRESS:
+        raise invalid(f"{short(value)} is neither a web nor an e-mail address", ADDRESSES_ALLOWED)
     return str(plainly(lambda text: parse_address(text))(value))
 
 
@@ -141,17 +157,38 @@ def _dependencies(value: list[int]) -> list[int]:
     return list(dict.fromkeys(value))
 
 
-Text = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(one_line)]
+def _metric_in_target(then: bool) -> dict[str, Any]:
+    count = 2 if then else 1
+    number = {"type": "number", "minimum": -MAX_NUMBER, "maximum": MAX_NUMBER}
+    return {
+        "type": "object",
+        "properties": {"then": {"enum": [YIELD, STOP]}} if then else {},
+        "required": ["then"] if then else [],
+        "propertyNames": {"type": "string", "maxLength": 200, **({} if then else {"pattern": "^(?!then$)"})},
+        "additionalProperties": {"anyOf": [number, {"type": "string", "pattern": f"^(?:{_NUMBER_TEXT})$"}]},
+        "minProperties": count,
+        "maxProperties": count,
+    }
+
+
+Text = Annotated[str, Field(min_length=1, max_length=500, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-Positive = Annotated[int, Field(strict=True, ge=1, le=10**12)]
+Positive = Annotated[int, Field(strict=True, ge=1, le=10**12), WHOLE]
 Command = Annotated[
     str | tuple[str, ...],
     BeforeValidator(_command),
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "string", "minLength": 1},
-                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                {"type": "string", "pattern": _SOMETHING, "maxLength": _MAX_COMMAND},
+                {
+                    "type": "array",
+                    "prefixItems": [{"type": "string", "pattern": _SOMETHING}],
+                    "items": {"type": "string", **KEEPABLE},
+                    "minItems": 1,
+                    "maxItems": _MAX_WORDS,
+                    "description": f"at most {_MAX_COMMAND} characters in all",
+                },
             ]
         }
     ),
@@ -160,16 +197,44 @@ Env = Annotated[
     dict[str, str],
     Field(max_length=1000),
     BeforeValidator(_env),
-    WithJsonSchema({"type": "object", "additionalProperties": {"type": ["string", "number"]}}),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "propertyNames": {"type": "string", "pattern": "^[^=\\u0000]+$", "maxLength": 200},
+            "additionalProperties": {
+                "anyOf": [
+                    {"type": "string", "maxLength": _MAX_COMMAND, **KEEPABLE},
+                    {"type": "number", "minimum": -MAX_NUMBER, "maximum": MAX_NUMBER},
+                ]
+            },
+            "maxProperties": 1000,
+        }
+    ),
 ]
+# That it means the same to everybody who reads it (a host, no password, no dots in its path) is checked besides.
+_ADDRESS: dict[str, Any] = {
+    "type": "string",
+    "pattern": r"^ *(?:(?:failed|succeeded): *)?"
+    r"(?:https?://[!#-;=?-\[\]_a-z~]+"
+    r"|(?:mailto:)?[A-Za-z0-9_][A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{0,63}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*) *$",
+    "maxLength": _MAX_ADDRESS,
+}
 AddressField = Annotated[
     str,
     BeforeValidator(_notify),
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "string", "minLength": 1, "maxLength": 500},
-                {"type": "object", "properties": {"failed": {"type": "string"}, "succeeded": {"type": "string"}}},
+                _ADDRESS,
+                *(
+                    {
+                        "type": "object",
+                        "properties": {only: _ADDRESS},
+                        "required": [only],
+                        "additionalProperties": False,
+                    }
+                    for only in ("failed", "succeeded")
+                ),
             ],
             "examples": ["https://hooks.example.org/x", "ann@example.org", {"failed": "ann@example.org"}],
         }
@@ -180,7 +245,7 @@ TargetField = Annotated[
     BeforeValidator(_target),
     WithJsonSchema(
         {
-            "anyOf": [{"type": "object", "properties": {"then": {"enum": ["yield", "stop"]}}}, {"type": "null"}],
+            "anyOf": [_metric_in_target(then=True), _metric_in_target(then=False), {"type": "null"}],
             "examples": [{"loss": 0.05, "then": "stop"}],
         }
     ),
@@ -188,8 +253,10 @@ TargetField = Annotated[
 PreemptibleField = Annotated[
     Preemptible, BeforeValidator(_preemptible), WithJsonSchema({"enum": ["auto", "true", "false", True, False]})
 ]
-Dependencies = Annotated[list[Annotated[int, Field(strict=True, ge=1, le=MAX_ID)]], AfterValidator(_dependencies)]
-WorkerCount = Annotated[int, Field(strict=True, ge=1, le=MAX_WORKERS)]
+Dependencies = Annotated[
+    list[Annotated[int, Field(strict=True, ge=1, le=MAX_ID), WHOLE]], AfterValidator(_dependencies)
+]
+WorkerCount = Annotated[int, Field(strict=True, ge=1, le=MAX_WORKERS), WHOLE]
 
 
 class WorkersIn(Strict):
@@ -216,10 +283,14 @@ WorkersField = Annotated[
         {
             "anyOf": [
                 {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS},
-                {"type": "string", "description": "a range such as 1..4"},
+                {"type": "string", "pattern": f"^(?:{_WORKERS_TEXT})$", "description": "a range such as 1..4"},
                 {
                     "type": "object",
-                    "properties": {n: {"type": "integer", "minimum": 1} for n in ("min", "want", "max")},
+                    "properties": {
+                        "min": {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS},
+                        "want": {"type": ["integer", "null"], "minimum": 1, "maximum": MAX_WORKERS},
+                        "max": {"type": ["integer", "null"], "minimum": 1, "maximum": MAX_WORKERS},
+                    },
                     "additionalProperties": False,
                 },
             ]
@@ -231,9 +302,11 @@ WorkersField = Annotated[
 class ResourcesIn(Strict):
     """What each worker needs."""
 
-    gpus: Annotated[int, Field(strict=True, ge=0, le=1024)] = 0
-    gpu_type: Annotated[str, Field(min_length=1, max_length=100), AfterValidator(one_line)] | None = None
-    cpus: CpuRange = (1.0, 1.0)
+    gpus: Annotated[int, Field(strict=True, ge=0, le=1024), WHOLE] = 0
+    gpu_type: (
+        Annotated[str, Field(min_length=1, max_length=100, json_schema_extra=ONE_LINE), AfterValidator(one_line)] | None
+    ) = None
+    cpus: Annotated[CpuRange, Field(json_schema_extra={"default": 1})] = (1.0, 1.0)
     memory: Size | None = None
     shm: Size | None = None
 
@@ -263,23 +336,23 @@ class JobIn(Strict):
 
     name: Line | None = Field(None, description="by default made from the command")
     command: Command | None = Field(None, description="a text is run by the shell, a list as it is")
-    image: Text | None = Field(None, description="container image")
+    image: ImageName | None = Field(None, description="container image")
     setup: list[Text] = Field([], max_length=100)
-    workdir: Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(one_line)] = Field(
-        ".", description="where it was submitted from; the snapshot is what runs"
-    )
+    workdir: Annotated[
+        str, Field(min_length=1, max_length=4096, json_schema_extra=ONE_LINE), AfterValidator(one_line)
+    ] = Field(".", description="where it was submitted from; the snapshot is what runs")
     snapshot: Sha256 | None = Field(None, description="SHA-256 of the uploaded archive of the working folder")
     mounts: list[Text] = Field([], max_length=100)
     env: Env = Field({})
     launcher: Launcher = Launcher.COMMAND
     workers: WorkersField = WorkersIn()
-    resources: ResourcesIn = Field(ResourcesIn(), description="for each worker")
+    resources: ResourcesIn = Field(default_factory=ResourcesIn, description="for each worker")
     steps: Positive | None = Field(None, description="how many there are in all, if known")
     batch_sizes: list[Positive] = Field([], max_length=100)
     priority: Priority | None = Field(None, description="0..100, higher first; 50 by default")
     deadline: Deadline | None = None
     time_limit: Duration | None = Field(None, description="of running, over all attempts")
-    max_restarts: Annotated[int, Field(strict=True, ge=0, le=1000)] = 0
+    max_restarts: Annotated[int, Field(strict=True, ge=0, le=1000), WHOLE] = 0
     grace: Grace = 30.0
     preemptible: PreemptibleField = Preemptible.AUTO
     depends_on: Dependencies = Field([], max_length=1000)
@@ -367,17 +440,27 @@ def _split(command: str) -> list[str]:
 # --- and back
 
 
-def spec_out(spec: JobSpec, show_env: bool) -> dict[str, Any]:
-    """The spec as its user may write it again, with the values of the environment or with *** for each."""
+HIDDEN = "***"
+
+
+def spec_out(spec: JobSpec, private: bool) -> dict[str, Any]:
+    """The spec as its user may write it again; without what is `private`, as others may see it.
+
+    What may hold secrets, and where things are, is hidden then. The hash of a snapshot is not told at all.
+    """
+
+    def shown(values: Sequence[str]) -> list[str]:
+        return list(values) if private else [HIDDEN] * len(values)
+
     return {
         "name": spec.name,
         "command": spec.command if isinstance(spec.command, str) else list(spec.command) or None,
         "image": spec.image,
-        "setup": list(spec.setup),
-        "workdir": spec.workdir,
-        "snapshot": spec.snapshot,
-        "mounts": list(spec.mounts),
-        "env": dict(spec.env) if show_env else dict.fromkeys(spec.env, "***"),
+        "setup": shown(spec.setup),
+        "workdir": spec.workdir if private or spec.workdir == "." else HIDDEN,
+        "snapshot": spec.snapshot if private else None,
+        "mounts": shown(spec.mounts),
+        "env": dict(spec.env) if private else dict.fromkeys(spec.env, HIDDEN),
         "launcher": spec.launcher.value,
         "workers": _workers_out(spec.workers),
         "resources": _resources_out(spec.resources),
@@ -392,7 +475,7 @@ def spec_out(spec: JobSpec, show_env: bool) -> dict[str, Any]:
         "depends_on": list(spec.depends_on),
         "metric": {"name": spec.metric.name, "goal": spec.metric.goal, "pattern": spec.metric.pattern},
         "target": {spec.metric.name: spec.target.value, "then": spec.target.then} if spec.target else None,
-        "notify": list(spec.notify) if show_env else ["***"] * len(spec.notify),  # a web address may hold a secret
+        "notify": shown(spec.notify),
     }
 
 

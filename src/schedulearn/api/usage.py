@@ -37,6 +37,7 @@ class WorkerUsageOut(BaseModel):
 class UsageOut(BaseModel):
     attempt: str
     workers: list[WorkerUsageOut]
+    total: int  # workers that there are
 
 
 def worker_usage_out(used: WorkerUsage) -> WorkerUsageOut:

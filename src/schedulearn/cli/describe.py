@@ -6,9 +6,11 @@ from schedulearn.cli.common.out import next_steps, of_job, paint, say, say_facts
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
 from schedulearn.cli.view import story, uses
+from schedulearn.cli.view.terminal import clean
 from schedulearn.cli.view.words import FINISHED, STATE_STYLE, Json, why
 
 app = verb_app()
+_MOST_CURVES, _MOST_WORKERS = 100, 100  # that are shown
 
 
 @app.command()
@@ -20,11 +22,12 @@ def describe(job: Job, as_json: AsJson = False) -> None:
       schedulearn describe 17
     """
     with connect() as client:
-        about: Json = client.job(job)
+        row = client.job(job)
+        about: Json = row
         events: list[Json] = list(client.job_events(job))
         attempts: list[Json] = list(client.attempts(job))
-        series: list[Json] = list(client.metrics(job))
-        used: list[Json] = list(client.usage(job, max_points=60))
+        series: list[Json] = list(client.main_metrics(row, most=_MOST_CURVES))
+        used: list[Json] = list(client.usage(job, max_points=60, most=_MOST_WORKERS))
         place: Json | None = client.explain(job) if about["state"] == "queued" else None
     if as_json:
         say_json({**about, "events": events, "attempts": attempts, "metrics": series, "usage": used, "explain": place})
@@ -32,7 +35,7 @@ def describe(job: Job, as_json: AsJson = False) -> None:
     now = datetime.now(UTC)
     say(paint(of_job(about), "bold") + " " + paint(about["state"], STATE_STYLE.get(about["state"], "")))
     if place or why(about):
-        say("  " + ((place or {}).get("text") or why(about)))
+        say("  " + clean((place or {}).get("text") or why(about)))
     say()
     say_facts(story.facts(about, now))
     _say_facts("Progress", story.curves(about, series))

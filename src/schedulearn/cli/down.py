@@ -3,7 +3,6 @@
 import os
 import select
 import signal
-import time
 from typing import Annotated
 
 import typer
@@ -54,8 +53,9 @@ def _stop(pid: int, timeout: float) -> None:
         return
     try:
         signal.pidfd_send_signal(process, signal.SIGTERM)
-        end = time.monotonic() + timeout
-        if not select.select([process], [], [], max(0.0, end - time.monotonic()))[0]:
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        if not poll.poll(1000 * timeout):
             raise Failure(
                 f"the service (pid {pid}) has not ended after {timeout:g} seconds",
                 Code.UNREACHABLE,

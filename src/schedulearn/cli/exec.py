@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from schedulearn.cli.common.errors import Failure
-from schedulearn.cli.common.out import note, say_json
+from schedulearn.cli.common.out import JobOutput, note, say_json
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, Job, verb_app
+from schedulearn.cli.common.verb import AsJson, Job, Raw, verb_app
 
 if TYPE_CHECKING:
     from schedulearn.client import Running
@@ -21,6 +21,7 @@ def exec_beside(
     job: Job,
     command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="What to run.")] = None,
     worker: Annotated[int, typer.Option(min=0, metavar="RANK", help="Beside which worker.")] = 0,
+    raw: Raw = False,
     as_json: AsJson = False,
 ) -> int:
     """Run a command beside a running job, and show its output.
@@ -40,17 +41,19 @@ def exec_beside(
         if client.job(job)["state"] == "paused":
             note(f"job {job} is paused: it stands still meanwhile")
         with client.exec(job, command, worker) as running:
-            return _collect(running, job, worker) if as_json else _show(running)
+            return _collect(running, job, worker) if as_json else _show(running, raw)
 
 
-def _show(running: "Running") -> int:
-    from schedulearn.client import STDERR
+def _show(running: "Running", raw: bool) -> int:
+    from schedulearn.client import STDERR, STDOUT
 
-    for stream, data in running:
-        out = sys.stderr if stream == STDERR else sys.stdout
-        out.flush()
-        out.buffer.write(data)
-        out.buffer.flush()
+    outputs = {STDOUT: JobOutput(sys.stdout, raw), STDERR: JobOutput(sys.stderr, raw)}
+    try:
+        for stream, data in running:
+            outputs[stream].write(data)
+    finally:
+        for output in outputs.values():
+            output.close()
     return running.exit_code or 0
 
 

@@ -1,6 +1,7 @@
 """`logs`: a job's output."""
 
 import sys
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -8,9 +9,9 @@ import typer
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.follow import follow as follow_job
 from schedulearn.cli.common.follow import say_left
-from schedulearn.cli.common.out import note, say_json
+from schedulearn.cli.common.out import JobOutput, note, say_json
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, Job, verb_app
+from schedulearn.cli.common.verb import AsJson, Job, Raw, verb_app
 from schedulearn.cli.view.words import FINISHED, why
 
 app = verb_app()
@@ -25,9 +26,13 @@ def logs(
     attempt: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Which attempt; the newest if left out.")
     ] = None,
+    raw: Raw = False,
     as_json: AsJson = False,
 ) -> int:
     """Show a job's output, byte for byte. With -f it goes on until the job ends.
+
+    On a terminal, colours and progress bars are shown; what else would steer the terminal is left out, unless with
+    --raw. A file or a pipe gets every byte.
 
     \b
     Examples:
@@ -41,7 +46,7 @@ def logs(
         if follow:
             try:
                 ended = follow_job(
-                    client, job, lambda: client.logs(job, follow=True, tail=tail, worker=worker, attempt=attempt)
+                    client, job, lambda: client.logs(job, follow=True, tail=tail, worker=worker, attempt=attempt), raw
                 )
             except KeyboardInterrupt:
                 say_left(job)
@@ -53,13 +58,20 @@ def logs(
             text = b"".join(chunks).decode("utf-8", "replace")
             say_json({"job": job, "worker": worker, "attempt": attempt, "text": text})
             return Code.DONE
-        empty = True
-        for chunk in chunks:
-            sys.stdout.buffer.write(chunk)
-            empty = False
-        sys.stdout.flush()
-        if empty:
+        if not _show(chunks, raw):
             about = client.job(job)
             yet = "" if about["state"] in FINISHED else f" so far; follow it: schedulearn logs {job} -f"
             note(f"job {job} ({about['state']}) has written nothing{yet}")
     return Code.DONE
+
+
+def _show(chunks: Iterable[bytes], raw: bool) -> bool:
+    """Whether there was anything."""
+    output, any_yet = JobOutput(sys.stdout, raw), False
+    try:
+        for chunk in chunks:
+            output.write(chunk)
+            any_yet = True
+    finally:
+        output.close()
+    return any_yet

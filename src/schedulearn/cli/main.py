@@ -51,6 +51,7 @@ VERBS: dict[str, dict[str, str]] = {
         "policy": "Show and set the scheduling policy.",
         "users": "List, add, change and remove users.",
         "tokens": "List, create and revoke tokens.",
+        "audit": "Show who did what to whose things.",
     },
 }
 _NAMES = [name for verbs in VERBS.values() for name in verbs]

@@ -9,6 +9,7 @@ from schedulearn.cli.common.out import next_steps, of_job, say, say_json, say_ta
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
 from schedulearn.cli.view.table import Cell, Column
+from schedulearn.cli.view.terminal import clean
 from schedulearn.cli.view.words import FINISHED, Json
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def migrate(
     if as_json:
         say_json(asked)
         return Code.DONE
-    say(f"{of_job(asked)} {end['cause'] if end else f'will move to {node}'}.", "green" if end else "")
+    say(f"{of_job(asked)} {clean(end['cause']) if end else f'will move to {node}'}.", "green" if end else "")
     steps = {"how it stands": f"schedulearn describe {job}"}
     next_steps(steps if end else {**steps, "where it is now": f"schedulearn explain {job}"})
     return Code.DONE

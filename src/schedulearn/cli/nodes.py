@@ -10,7 +10,8 @@ from schedulearn.cli.common.out import next_steps, note, say, say_facts, say_jso
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view import nodes as view
-from schedulearn.cli.view.words import Json, clean, size
+from schedulearn.cli.view.terminal import clean
+from schedulearn.cli.view.words import Json, size
 
 app = verb_app()
 Name = Annotated[str, typer.Argument(metavar="NODE", help="The node's name.")]
@@ -56,6 +57,10 @@ def list_(as_json: AsJson = False) -> None:
     if any(sharing.values()):
         say()
         say_facts([(f"CPU of {name}", words) for name, words in sharing.items()])
+    separated = {node["name"]: "; ".join(node.get("isolation") or ()) for node in found}
+    if any(separated.values()):
+        say()
+        say_facts([(f"Isolation of {name}", clean(words)) for name, words in separated.items()])
     storage = {node["name"]: view.storage_words(node.get("storage")) for node in found}
     if any(storage.values()):
         say()

@@ -8,6 +8,7 @@ import typer
 from schedulearn.cli.common.out import say, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
+from schedulearn.cli.view.terminal import clean
 from schedulearn.cli.view.words import size
 
 app = verb_app()
@@ -41,8 +42,8 @@ def pull(
         return
     total = sum(file.lstat().st_size for file in written)
     count = "1 file" if len(written) == 1 else f"{len(written)} files"
-    say(f"Fetched {count} ({size(total)}) of job {job} into {folder}", "green")
+    say(f"Fetched {count} ({size(total)}) of job {job} into {clean(folder)}", "green")
     for file in written[:10]:
-        say(f"  {file}")
+        say(f"  {clean(file)}")
     if len(written) > 10:
         say(f"  and {len(written) - 10} more")

@@ -9,7 +9,7 @@ from schedulearn.cli.common.follow import follow, say_end, say_left
 from schedulearn.cli.common.job_options import spec_of, with_job_options
 from schedulearn.cli.common.out import note, note_hint, of_job, say_json
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import HELP, AsJson, verb_app
+from schedulearn.cli.common.verb import HELP, AsJson, Raw, verb_app
 
 app = verb_app()
 
@@ -21,6 +21,7 @@ def run(
     follow_it: Annotated[
         bool, typer.Option("--follow/--no-follow", help="Show the output until the job ends; or return at once.")
     ] = True,
+    raw: Raw = False,
     as_json: AsJson = False,
     **given: Any,
 ) -> int:
@@ -51,7 +52,7 @@ def run(
                 return Code.DONE if ended["state"] == "succeeded" else Code.JOB_FAILED
             note(f"{of_job(job)} submitted. Ctrl-C leaves it running.")
             note_hint(job)
-            return say_end(follow(client, number, lambda: client.logs(number, follow=True)))
+            return say_end(follow(client, number, lambda: client.logs(number, follow=True), raw))
         except KeyboardInterrupt:
             if not as_json:
                 say_left(number)

@@ -10,6 +10,7 @@ from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view.table import Cell, Column
 from schedulearn.cli.view.words import Json, clock
+from schedulearn.pinned import without_pin
 
 app = verb_app()
 COLUMNS = (
@@ -106,7 +107,7 @@ def link(
     """
     with connect() as client:
         made = client.login_code(user)
-        address = f"{(page or client.url).rstrip('/')}/login?once={made['code']}"
+        address = f"{without_pin(page or client.url)}/login?once={made['code']}"
     if as_json:
         say_json({"link": address, "user": made["user"], "expires_at": made["expires_at"]})
         return

@@ -13,6 +13,7 @@ from schedulearn.cli.common.out import colourful, say_json
 from schedulearn.cli.common.out import width as terminal_width
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.view.terminal import clean
 from schedulearn.cli.view.words import FINISHED
 
 if TYPE_CHECKING:
@@ -107,4 +108,4 @@ def _picture(client: "Client", console: "Console") -> "RenderableType":
     try:
         return frame(gather(client), datetime.now(UTC), console.width, console.height)
     except ServiceUnreachable as error:
-        return Text(f"{error}\nThe view goes on as soon as the service is back. Ctrl-C ends it.", style="red")
+        return Text(f"{clean(error)}\nThe view goes on as soon as the service is back. Ctrl-C ends it.", style="red")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from schedulearn.cli.common.errors import Failure
-from schedulearn.cli.common.out import next_steps, say, say_json, say_table
+from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view.table import Cell, Column
@@ -16,14 +16,19 @@ ROLES = ("admin", "user")
 COLUMNS = (
     Column("NAME", flex=True),
     Column("ROLE"),
-    Column("UID", right=True),
-    Column("GID", right=True),
+    Column("JOBS RUN AS", flex=True),
+    Column("GID", right=True, need=70),
     Column("MAX PRIORITY", right=True),
 )
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
 Role = Annotated[str | None, typer.Option(metavar="admin|user", help="An admin may change all jobs and settings.")]
-Uid = Annotated[int | None, typer.Option(min=0, metavar="N", help="Jobs run as this user of the machine.")]
-Gid = Annotated[int | None, typer.Option(min=0, metavar="N", help="Jobs run in this group of the machine.")]
+Uid = Annotated[
+    int | None, typer.Option(min=1000, metavar="N", help="Jobs run as this account of the machine, 1000 or above.")
+]
+Gid = Annotated[int | None, typer.Option(min=1000, metavar="N", help="Jobs run in this group of the machine.")]
+Root = Annotated[
+    bool | None, typer.Option("--root/--no-root", help="Plain processes of this user run as root, with all rights.")
+]
 MaxPriority = Annotated[
     int | None, typer.Option(min=0, max=100, metavar="0..100", help="The highest priority this user may ask for.")
 ]
@@ -54,7 +59,7 @@ def list_(as_json: AsJson = False) -> None:
     say_table(
         COLUMNS,
         [
-            (Cell(u["name"], "bold"), u["role"], *(_shown(u.get(k)) for k in ("uid", "gid", "max_priority")))
+            (Cell(u["name"], "bold"), u["role"], _runs_as(u), *(_shown(u.get(k)) for k in ("gid", "max_priority")))
             for u in found
         ],
     )
@@ -66,6 +71,7 @@ def add(
     role: Role = None,
     uid: Uid = None,
     gid: Gid = None,
+    root: Root = None,
     max_priority: MaxPriority = None,
     as_json: AsJson = False,
 ) -> None:
@@ -76,7 +82,7 @@ def add(
       schedulearn users add ann --uid 1001 --gid 1001 --max-priority 70
     """
     with connect() as client:
-        user = client.add_user(name, _role(role) or "user", uid, gid, max_priority)
+        user = client.add_user(name, _role(role) or "user", uid, gid, max_priority, root=bool(root))
     _say(user, "is added", as_json)
 
 
@@ -86,6 +92,7 @@ def update(
     role: Role = None,
     uid: Uid = None,
     gid: Gid = None,
+    root: Root = None,
     max_priority: MaxPriority = None,
     as_json: AsJson = False,
 ) -> None:
@@ -95,10 +102,10 @@ def update(
     Example:
       schedulearn users update ann --role admin
     """
-    given: dict[str, Any] = {"role": _role(role), "uid": uid, "gid": gid, "max_priority": max_priority}
+    given: dict[str, Any] = {"role": _role(role), "uid": uid, "gid": gid, "root": root, "max_priority": max_priority}
     changes = {key: value for key, value in given.items() if value is not None}
     if not changes:
-        raise Failure("there is nothing to change", allowed="--role, --uid, --gid, --max-priority")
+        raise Failure("there is nothing to change", allowed="--role, --uid, --gid, --root, --max-priority")
     with connect() as client:
         user = client.update_user(name, **changes)
     _say(user, "is changed", as_json)
@@ -130,9 +137,16 @@ def _shown(value: object) -> str:
     return "" if value is None else str(value)
 
 
+def _runs_as(user: Json) -> Cell:
+    words = str(user.get("runs_as") or "")
+    return Cell(words, "red" if words == "root" else "")
+
+
 def _say(user: Json, what: str, as_json: bool) -> None:
     if as_json:
         say_json(user)
         return
-    say(f"User {user['name']} ({user['role']}) {what}.", "green")
+    say(f"User {user['name']} ({user['role']}) {what}; jobs run as {user['runs_as']}.", "green")
+    for words in user["notes"]:
+        note(f"Warning: {words}", "yellow")
     next_steps({"give a token": f"schedulearn tokens create --user {user['name']}"})

@@ -2,24 +2,26 @@
 
 import os
 import time
+import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from schedulearn.client import types
 from schedulearn.client.errors import ApiError, NoSuchJob, ServiceUnreachable, WaitTimeout
 from schedulearn.client.running import Running
 from schedulearn.client.settings import find_service
-from schedulearn.client.streams import LogFollower, Patience, follow_events
+from schedulearn.client.streams import LogFollower, Patience, follow_events, surely
 from schedulearn.client.submission import fill_env, working_folder
 from schedulearn.client.transport import Query, Stream, Transport
-from schedulearn.client.unpack import check_member
+from schedulearn.client.unpack import unpack
 
 if TYPE_CHECKING:
     from schedulearn.client.snapshot import Snapshot
 
+_PAGE = 100  # things in one answer
 PATIENCE = 300.0  # seconds for which a call that follows something goes on without the service
 
 
@@ -82,11 +84,16 @@ class Client:
             with make_snapshot(folder) as snapshot:
                 self.upload(snapshot)
                 body |= {"workdir": str(folder), "snapshot": snapshot.sha256}
-        return cast(types.Job, self._http.request("POST", "/jobs", body=body).json())
+        return self._queue(body)
 
     def resubmit(self, spec: Mapping[str, Any]) -> types.Job:
         """A spec as the service gave it, changed or not: its snapshot is there already, and no folder is packed."""
-        return cast(types.Job, self._http.request("POST", "/jobs", body=dict(spec)).json())
+        return self._queue(dict(spec))
+
+    def _queue(self, body: Mapping[str, Any]) -> types.Job:
+        """Exactly once: should the answer be lost on the way, the same is sent again with the same key."""
+        key = {"Idempotency-Key": uuid.uuid4().hex}
+        return cast(types.Job, surely(lambda: self._http.request("POST", "/jobs", body=body, headers=key)).json())
 
     def check(self, spec: Mapping[str, Any], workdir: Path | None = None) -> types.Checked:
         """What `submit` would queue, checked and with all defaults filled in. Nothing is packed or queued."""
@@ -103,12 +110,12 @@ class Client:
         """Send a packed folder; False if the service has it already."""
         path = f"/snapshots/{snapshot.sha256}"
         try:
-            self._http.request("HEAD", path)
+            surely(lambda: self._http.request("HEAD", path))
             return False
         except ApiError as problem:
             if problem.status != 404:
                 raise
-        self._http.request("PUT", path, upload=snapshot.path)
+        surely(lambda: self._http.request("PUT", path, upload=snapshot.path))
         return True
 
     def jobs(
@@ -215,17 +222,32 @@ class Client:
             data = b"".join(stream.chunks())
             return data, int(stream.headers.get("X-Next-Offset") or (offset or 0) + len(data))
 
-    def metrics(self, job: int, name: str | None = None, max_points: int | None = None) -> list[types.Series]:
-        """The curves of a job, thinned to `max_points` each."""
-        found = self._of_job("GET", job, "/metrics", {"name": name, "max_points": max_points})
-        return cast(list[types.Series], found["series"])
+    def metrics(
+        self, job: int, name: str | None = None, max_points: int | None = None, most: int = 1000
+    ) -> list[types.Series]:
+        """The curves of a job by name, `most` of them, thinned to `max_points` each."""
+        return list(self._in_pages(job, "/metrics", "series", {"name": name, "max_points": max_points}, most))
+
+    def main_metrics(self, job: types.Job, max_points: int | None = None, most: int = 100) -> list[types.Series]:
+        """As many of a job's curves as can be looked at, with that of its own metric among them."""
+        found = self.metrics(job["id"], max_points=max_points, most=most)
+        if len(found) < most:
+            return found
+        name = job["spec"]["metric"]["name"]
+        others = [series for series in found if series["name"] != name]
+        return [*others[: most - 1], *self.metrics(job["id"], name, max_points)]
 
     def usage(
-        self, job: int, attempt: int | None = None, since: str | None = None, max_points: int | None = None
+        self,
+        job: int,
+        attempt: int | None = None,
+        since: str | None = None,
+        max_points: int | None = None,
+        most: int = 10_000,
     ) -> list[types.WorkerUsage]:
-        """What each worker uses over time, thinned; of the newest attempt unless one is named."""
-        found = self._of_job("GET", job, "/usage", {"attempt": attempt, "since": since, "max_points": max_points})
-        return cast(list[types.WorkerUsage], found["workers"])
+        """What each worker uses over time, of so many workers, thinned; of the newest attempt unless one is named."""
+        query = {"attempt": attempt, "since": since, "max_points": max_points}
+        return list(self._in_pages(job, "/usage", "workers", query, most))
 
     def job_events(self, job: int) -> list[types.Event]:
         """The story of one job, from its beginning."""
@@ -265,25 +287,14 @@ class Client:
         return cast(types.Explanation, self._of_job("GET", job, "/explain"))
 
     def attempts(self, job: int) -> list[types.Attempt]:
-        return cast(list[types.Attempt], self._of_job("GET", job, "/attempts")["attempts"])
+        """All of them, the first one first."""
+        return list(self._in_pages(job, "/attempts", "attempts", {}))
 
     def pull(self, job: int, path: str | None = None, to: Path = Path()) -> list[Path]:
         """Bring the run folder of a job (or one path in it) into the folder `to`; the files that were written."""
-        import tarfile
-
         to.mkdir(parents=True, exist_ok=True)
-        written = []
-        with (
-            self._job_stream(job, "/files", {"path": path}) as stream,
-            tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|") as archive,
-        ):
-            archive.extraction_filter = lambda member, _: member  # ours below; an older Python 3.11 has none at all
-            for member in archive:
-                check_member(member, to)
-                archive.extract(member, to)
-                if not member.isdir():
-                    written.append(to / member.name)
-        return written
+        with self._job_stream(job, "/files", {"path": path}) as stream:
+            return unpack(stream, to)
 
     def exec(self, job: int, command: Sequence[str], worker: int = 0) -> Running:
         """Run a command beside a worker of a running job: as its user, in its run folder, with its environment."""
@@ -378,14 +389,16 @@ class Client:
         uid: int | None = None,
         gid: int | None = None,
         max_priority: int | None = None,
-    ) -> types.User:
-        given = {"name": name, "role": role, "uid": uid, "gid": gid, "max_priority": max_priority}
+        *,
+        root: bool = False,
+    ) -> types.NewUser:
+        given = {"name": name, "role": role, "uid": uid, "gid": gid, "root": root or None, "max_priority": max_priority}
         body = {key: value for key, value in given.items() if value is not None}
-        return cast(types.User, self._http.request("POST", "/users", body=body).json())
+        return cast(types.NewUser, self._http.request("POST", "/users", body=body).json())
 
-    def update_user(self, name: str, **changes: int | str | None) -> types.User:
-        """Change `role`, `uid`, `gid` or `max_priority`."""
-        return cast(types.User, self._http.request("PATCH", f"/users/{_part(name)}", body=changes).json())
+    def update_user(self, name: str, **changes: int | str | bool | None) -> types.NewUser:
+        """Change `role`, `uid`, `gid`, `root` or `max_priority`."""
+        return cast(types.NewUser, self._http.request("PATCH", f"/users/{_part(name)}", body=changes).json())
 
     def remove_user(self, name: str) -> None:
         self._http.request("DELETE", f"/users/{_part(name)}")
@@ -409,6 +422,32 @@ class Client:
 
     def revoke_token(self, token: int) -> None:
         self._http.request("DELETE", f"/tokens/{token}")
+
+    def audit(
+        self,
+        actor: str | None = None,
+        action: str | None = None,
+        object: str | None = None,
+        owner: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[types.AuditEntry]:
+        """Who did what to whose things, the newest first; `limit` entries at the most (None: all). For administrators.
+
+        `action` is one such as `job.cancel`, or its first part; `since` and `until` are ISO 8601 times.
+        """
+        query = {"actor": actor, "action": action, "object": object, "owner": owner, "since": since, "until": until}
+        before, left = None, limit
+        while left is None or left > 0:
+            page = cast(
+                types.AuditPage, self._get("/audit", {**query, "before": before, "limit": min(left or 500, 500)})
+            )
+            yield from page["entries"]
+            left = None if left is None else left - len(page["entries"])
+            before = page["next"]
+            if before is None:
+                return
 
     # Notices
 
@@ -439,6 +478,17 @@ class Client:
         while found := cast(list[types.Event], page(after)["events"]):
             yield from found
             after = found[-1]["serial"]
+
+    def _in_pages(self, job: int, part: str, key: str, query: Query, most: int = 1_000_000) -> Iterator[Any]:
+        """What a job has many of, asked for in pieces."""
+        seen, total = 0, 1
+        while seen < min(most, total):
+            page = self._of_job("GET", job, part, {**query, "offset": seen, "limit": min(_PAGE, most - seen)})
+            if not page[key]:
+                return
+            yield from page[key]
+            seen += len(page[key])
+            total = page.get("total", seen)  # an older service gives all at once
 
     def _of_job(
         self, method: str, job: int, part: str = "", query: Query | None = None, body: Mapping[str, Any] | None = None

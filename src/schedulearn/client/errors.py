@@ -2,6 +2,7 @@
 
 ClientError
 ├── ServiceUnreachable     nothing answers, or the connection broke
+│   └── NotTrusted         something answers, but not with the certificate that it should have
 ├── ApiError               the service answered, and said no
 │   └── NoSuchJob          there is no job with this id
 ├── WaitTimeout            a job did not end in the time that the caller gave it
@@ -21,6 +22,10 @@ class ClientError(Exception):
 
 class ServiceUnreachable(ClientError):
     """Nothing answers at the address, or the connection broke before the answer was complete."""
+
+
+class NotTrusted(ServiceUnreachable):
+    """Whoever answers has not the certificate of the address, or one that nobody vouches for. No token was sent."""
 
 
 class ApiError(ClientError):

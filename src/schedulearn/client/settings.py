@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from schedulearn.client.errors import ServiceUnreachable
+from schedulearn.pinned import without_pin
 
 DATA, URL, TOKEN = "SCHEDULEARN_DATA", "SCHEDULEARN_URL", "SCHEDULEARN_TOKEN"
 
@@ -18,15 +19,17 @@ class Address(NamedTuple):
 def find_service(url: str | None = None, token: str | None = None) -> Address:
     """The address and the token to use; ServiceUnreachable if no address is known.
 
-    The stored token belongs to the stored address: it is never sent to another one.
+    The stored token belongs to the stored address: it is never sent to another one. The fingerprint of the certificate
+    belongs to that address, too, and need not be said again.
     """
     url = url or os.environ.get(URL)
     token = token or os.environ.get(TOKEN)
-    stored = _stored() if not (url and token) else None
+    stored = _stored()
     if not url and not stored:
         raise ServiceUnreachable(f"no service is known on this machine; start one with `schedulearn up`, or set {URL}")
     if stored:
-        url = url or stored.url
+        if not url or ("#" in stored.url and url.rstrip("/") == without_pin(stored.url)):
+            url = stored.url
         if not token and url.rstrip("/") == stored.url.rstrip("/"):
             token = stored.token
     return Address(url or "", token or "")

@@ -1,14 +1,17 @@
 """Following what goes on: events and logs that survive a restart of the service."""
 
+import http.client
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from schedulearn.client.errors import ServiceUnreachable
 from schedulearn.client.transport import Transport
 from schedulearn.client.types import FINISHED, Event, Job
 
+T = TypeVar("T")
+PERSISTENCE = 60.0  # seconds for which a call is repeated whose answer was lost
 _LONGEST_PAUSE = 2.0  # seconds between two tries to reach the service
 
 
@@ -34,6 +37,30 @@ class Patience:
             raise problem
         time.sleep(self._pause)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+
+def surely(call: Callable[[], T], seconds: float = PERSISTENCE) -> T:
+    """Make a call that changes nothing when it is made twice, and make it again while its answer is lost on the way.
+
+    Where nobody listens at all, that is said at once: nothing was lost.
+    """
+    trying, lost = Patience(seconds), False
+    trying.met()
+    while True:
+        try:
+            return call()
+        except ServiceUnreachable as problem:
+            lost = lost or _was_lost(problem)
+            if not lost:
+                raise
+            trying.endure(problem)
+
+
+def _was_lost(problem: ServiceUnreachable) -> bool:
+    """Whether the service may have heard it: no cause at all means that it answered, and was not ready."""
+    why = problem.__cause__
+    refused = isinstance(why, ConnectionRefusedError)
+    return why is None or (isinstance(why, ConnectionError | TimeoutError | http.client.HTTPException) and not refused)
 
 
 class Message(NamedTuple):

@@ -3,14 +3,16 @@
 import http.client
 import json
 import select
+import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from schedulearn import __version__
-from schedulearn.client.errors import ApiError, ClientError, ServiceUnreachable
+from schedulearn.client.errors import ApiError, ClientError, NotTrusted, ServiceUnreachable
+from schedulearn.pinned import WrongCertificate, address_of, with_pin, without_pin
 
 API = "/api/v1"
 Query = Mapping[str, Any]  # None is left out, a list is repeated, True is "true"
@@ -73,30 +75,32 @@ class Transport:
     """Requests to one service. For one thread at a time."""
 
     def __init__(self, url: str, token: str, timeout: float) -> None:
-        parts = urlsplit(url)
         try:
-            self._host, self._port = parts.hostname or "", parts.port
-        except ValueError:
-            self._host = ""
-        if parts.scheme not in {"http", "https"} or not self._host:
-            raise ClientError(f"{url!r} is not an address such as http://127.0.0.1:8000")
-        self.url = url.rstrip("/")
-        self._secure = parts.scheme == "https"
-        self._prefix = parts.path.rstrip("/") + API
+            self._address = address_of(url)
+        except ValueError as problem:
+            raise ClientError(str(problem)) from None
+        self.url = with_pin(url, self._address.pin)
+        self._prefix = self._address.path + API
         self._token = token
         self._timeout = timeout
         self.silence = SILENCE
         self._kept: http.client.HTTPConnection | None = None
 
     def request(
-        self, method: str, path: str, query: Query | None = None, body: Any = None, upload: Path | None = None
+        self,
+        method: str,
+        path: str,
+        query: Query | None = None,
+        body: Any = None,
+        upload: Path | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """One call; `body` is sent as JSON, `upload` as the file's bytes. ApiError if the service says no."""
         if self._kept and _is_stale(self._kept):
             self.close()
         reused = self._kept is not None
         try:
-            answer = self._exchange(method, path, query, body, upload)
+            answer = self._exchange(method, path, query, body, upload, headers)
         except (OSError, http.client.HTTPException) as problem:
             self.close()
             # The service may have closed the kept connection just now. A call that changes nothing when it is
@@ -104,7 +108,7 @@ class Transport:
             if not reused or method not in _IDEMPOTENT or isinstance(problem, TimeoutError):
                 raise self._unreachable(problem) from problem
             try:
-                answer = self._exchange(method, path, query, body, upload)
+                answer = self._exchange(method, path, query, body, upload, headers)
             except (OSError, http.client.HTTPException) as again:
                 self.close()
                 raise self._unreachable(again) from again
@@ -118,7 +122,7 @@ class Transport:
 
         After `silence` seconds without a byte it counts as broken.
         """
-        connection = self._connect(self._timeout)
+        connection = self._address.connect(self._timeout)
         given = {**self._headers(), **(headers or {}), **({} if body is None else _JSON)}
         data = None if body is None else json.dumps(body).encode()
         try:
@@ -141,10 +145,18 @@ class Transport:
             self._kept.close()
             self._kept = None
 
-    def _exchange(self, method: str, path: str, query: Query | None, body: Any, upload: Path | None) -> Answer:
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        body: Any,
+        upload: Path | None,
+        more: Mapping[str, str] | None,
+    ) -> Answer:
         if self._kept is None:
-            self._kept = self._connect(self._timeout)
-        headers = self._headers()
+            self._kept = self._address.connect(self._timeout)
+        headers = {**self._headers(), **(more or {})}
         if upload:
             headers |= {"Content-Type": "application/gzip", "Content-Length": str(upload.stat().st_size)}
             with upload.open("rb") as file:
@@ -173,10 +185,6 @@ class Transport:
         response = connection.getresponse()
         return Answer(response.status, response.headers, response.read())
 
-    def _connect(self, timeout: float) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        return kind(self._host, self._port, timeout=timeout)
-
     def _headers(self) -> dict[str, str]:
         headers = {"User-Agent": f"schedulearn/{__version__}", "Accept": "application/json"}
         if self._token:
@@ -193,7 +201,10 @@ class Transport:
         return self._prefix + path + ("?" + urlencode(pairs) if pairs else "")
 
     def _unreachable(self, problem: Exception) -> ServiceUnreachable:
-        return ServiceUnreachable(f"the service at {self.url} does not answer: {_words(problem)}")
+        where = without_pin(self.url)
+        if isinstance(problem, WrongCertificate | ssl.SSLCertVerificationError):
+            return NotTrusted(f"what answers at {where} is not trusted: {_words(problem)}")
+        return ServiceUnreachable(f"the service at {where} does not answer: {_words(problem)}")
 
 
 def _is_stale(connection: http.client.HTTPConnection) -> bool:
@@ -208,6 +219,12 @@ def _is_stale(connection: http.client.HTTPConnection) -> bool:
 def _words(problem: Exception) -> str:
     if isinstance(problem, TimeoutError):
         return "no answer in time"
+    if isinstance(problem, WrongCertificate):
+        return str(problem)
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return problem.verify_message
+    if isinstance(problem, ssl.SSLError) and problem.reason == "WRONG_VERSION_NUMBER":
+        return "it speaks no TLS: its address begins with http://"
     if isinstance(problem, OSError) and problem.strerror:
         return problem.strerror.lower()
     return str(problem) or type(problem).__name__

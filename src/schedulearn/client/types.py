@@ -217,6 +217,7 @@ class Node(TypedDict):
     jobs: list[int]
     storage: dict[str, Any] | None
     sharing: Sharing | None  # None: fairly
+    isolation: list[str]  # what separates the workers there from each other and from the machine, in words
 
 
 class NewNode(Node):
@@ -326,9 +327,15 @@ class Study(TypedDict):
 class User(TypedDict):
     name: str
     role: Literal["admin", "user"]
-    uid: int | None
+    uid: int | None  # an account of the machine that jobs run as; None: a uid of the service's own
     gid: int | None
+    root: bool  # whether plain processes run as root
+    runs_as: str  # whom jobs run as in the end, in words
     max_priority: int | None
+
+
+class NewUser(User):
+    notes: list[str]  # what an administrator should know
 
 
 class Token(TypedDict):
@@ -371,3 +378,23 @@ class Notify(TypedDict):
     allowed: list[str]  # what anybody may use
     mail: bool
     notices: list[Notice]  # the newest first
+
+
+class AuditEntry(TypedDict):
+    """Who did what to whose things, and from where."""
+
+    serial: int
+    at: str
+    actor: str  # the name then; "": nobody who is known
+    actor_id: int | None
+    origin: str
+    action: str  # such as job.cancel
+    object: str  # such as job 17
+    owner: str  # whose it is
+    outcome: str  # done, or: refused: why
+    data: dict[str, Any]
+
+
+class AuditPage(TypedDict):
+    entries: list[AuditEntry]  # the newest first
+    next: int | None

@@ -1,31 +1,38 @@
 """What comes back from a job stays in the folder that it is brought into."""
 
 import os
-import tarfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from schedulearn.archive.extract import OPEN_FOLDER, Extractor
+from schedulearn.archive.reader import FOLDER, HARD_LINK, BadArchive, Reader, inside
+from schedulearn.archive.rules import Members
 from schedulearn.client.errors import ClientError
 
+if TYPE_CHECKING:
+    from schedulearn.archive.reader import Source
 
-def check_member(member: tarfile.TarInfo, folder: Path) -> None:
-    """ClientError unless it is a file, a folder or a link, and neither it nor what it links to lies outside.
 
-    What was unpacked before counts: a name may lead through a link. Owner and unusual bits are dropped.
+def unpack(source: "Source", folder: Path) -> list[Path]:
+    """The files and links that were written. ClientError if something in it is no file, folder or link, or leads out.
+
+    No link is followed, be it from the archive or one that lay in the folder before. Owners and odd bits are dropped.
     """
-    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-        raise ClientError(f"{member.name!r} is no file, folder or link; nothing more was fetched")
-    place = folder / member.name
-    targets = [place]
-    if member.islnk():
-        targets.append(folder / member.linkname)
-    elif member.issym():
-        targets.append(place.parent / member.linkname)
-    if not all(_inside(target, folder) for target in targets):
-        raise ClientError(f"{member.name!r} would lead out of {folder}; nothing more was fetched")
-    member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
-    member.mode = member.mode & 0o755 | (0o700 if member.isdir() else 0o600)
-
-
-def _inside(target: Path, folder: Path) -> bool:
-    real = os.path.realpath(folder)
-    return os.path.commonpath([real, os.path.realpath(target)]) == real
+    written, members = [], Members()
+    opened = os.open(folder, OPEN_FOLDER & ~os.O_NOFOLLOW)  # the folder itself is the caller's choice
+    try:
+        with Extractor(opened) as extractor:
+            reader = Reader(source)
+            for member in reader:
+                parts = members.check(member)
+                target = inside(member.target) if member.kind is HARD_LINK else ()
+                mode = member.mode & 0o755 | (0o700 if member.kind is FOLDER else 0o600)
+                extractor.add(member, parts, target, mode, reader.read)
+                if member.kind is not FOLDER:
+                    written.append(folder.joinpath(*parts))
+            members.finish()
+    except BadArchive as error:
+        raise ClientError(f"{error}; nothing more was fetched") from error
+    finally:
+        os.close(opened)
+    return written

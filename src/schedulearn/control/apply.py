@@ -118,7 +118,7 @@ def _worker_started(state: State, event: ev.WorkerStarted) -> None:
         return  # of an earlier attempt, or told before: executors may repeat themselves
     job, attempt, worker = found
     state.changes.attempts[attempt.id] = attempt
-    _note_start(state, job, worker, event.at)
+    _note_start(state, job, worker, event.at, event.note)
     if job.state is JobState.STARTING and attempt.all_started:
         now_runs(state, job, attempt, event.at, Trigger.STARTED, "")
 
@@ -135,10 +135,10 @@ def _attempt_started(state: State, event: ev.AttemptStarted) -> None:
         now_runs(state, job, attempt, event.at, Trigger.STARTED, "")
 
 
-def _note_start(state: State, job: Job, worker: Worker, now: float) -> None:
+def _note_start(state: State, job: Job, worker: Worker, now: float, note: str = "") -> None:
     worker.started_at = now
     if state.keeps_history:
-        cause = f"worker {worker.id} runs on {worker.node}"
+        cause = f"worker {worker.id} runs on {worker.node}" + (f"; {note}" if note else "")
         state.record(now, "worker_started", cause, job, node=worker.node)
 
 

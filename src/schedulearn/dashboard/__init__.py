@@ -3,6 +3,7 @@
 Nothing heavy is imported before somebody opens the page.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedulearn.dashboard.lazy import LazyPage
@@ -11,12 +12,12 @@ if TYPE_CHECKING:
     from schedulearn.dashboard.site import Site
 
 
-def page(url: str) -> LazyPage:
-    """The page as an ASGI application, for the service at this address."""
+def page(url: str, logins: Path | None = None) -> LazyPage:
+    """The page as an ASGI application, for the service at this address; `logins` is where it keeps who is logged in."""
 
     def load() -> "Site":
         from schedulearn.dashboard.site import Site
 
-        return Site(url)
+        return Site(url, logins)
 
     return LazyPage(load)

@@ -1,7 +1,9 @@
 """What stands before every page: who is asking, from where, and what their browser may load."""
 
+import asyncio
 import re
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, urlencode
@@ -12,13 +14,18 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.client import ServiceUnreachable
+from schedulearn.dashboard.logins import LogIns
 from schedulearn.dashboard.session import KEY, Session, Sessions
 
 # For people who are not logged in: nothing of anybody's. A folder ends with a slash.
 OPEN = ("/login", "/static/", "/favicon.ico")
 _MOST_BODY = 2_000_000  # bytes of what a browser sends at once: a form, or what a page without a socket has to say
+_MOST_OPEN = 50_000  # of somebody who is not logged in
+_BODY_TIME = 60.0  # seconds for all of it
+_MOST_SOCKETS = 100  # pages that one log-in may have open
+_TRUST = "schedulearn.trust"  # the server leaves it in the scope: it is told when we know who asks
 _KEEP = 60 * 86400  # seconds
-_COOKIE = re.compile(r"([0-9]{1,18})\.([!-~]{1,200})")
+_COOKIE = re.compile(r"[A-Za-z0-9_-]{43}")
 _SCRIPT = re.compile(rb"<script(?=[\s>])")
 _POLICY = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -33,37 +40,50 @@ _HEADERS = {
 }
 
 
-def cookie_name(headers: Headers) -> str:
-    """With the port: browsers give a host's cookies to every port of it, and there may be several services."""
+def is_secure(headers: Headers, scheme: str) -> bool:
+    """Whether the browser came over TLS, to us or to a proxy in front. Who lies about it only harms themselves."""
+    return headers.get("x-forwarded-proto", scheme) in ("https", "wss")
+
+
+def cookie_name(headers: Headers, scheme: str) -> str:
+    """With the port: browsers give a host's cookies to every port of it, and there may be several services.
+
+    Over TLS browsers keep others, such as a page on another name of the same domain, from setting one so called.
+    """
     _, _, port = headers.get("host", "").rpartition(":")
-    return f"schedulearn-{port if port.isascii() and port.isdigit() else 'page'}"
+    name = f"schedulearn-{port if port.isascii() and port.isdigit() else 'page'}"
+    return f"__Host-{name}" if is_secure(headers, scheme) else name
 
 
-def token_in(headers: Headers) -> tuple[int, str]:
-    """The id and the token in the cookie; 0 and nothing without one."""
+def login_in(headers: Headers, scheme: str) -> str:
+    """The id in the cookie; nothing without one."""
     try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(cookie_name(headers))
+        morsel = SimpleCookie(headers.get("cookie", "")).get(cookie_name(headers, scheme))
     except CookieError:
         morsel = None
-    match = _COOKIE.fullmatch(morsel.value if morsel else "")
-    return (int(match[1]), match[2]) if match else (0, "")
+    return morsel.value if morsel and _COOKIE.fullmatch(morsel.value) else ""
 
 
-def cookie_for(headers: Headers, scheme: str, number: int, token: str) -> str:
+def cookie_for(headers: Headers, scheme: str, login: str) -> str:
     """The cookie that logs a browser in, anew with each page: it ends some time after the last one.
 
     It is kept for longer than the service keeps an unused token, so that the page can say that the log-in has ended.
     """
     carrier = Response()
     carrier.set_cookie(
-        cookie_name(headers),
-        f"{number}.{token}",
+        cookie_name(headers, scheme),
+        login,
         max_age=_KEEP,
         httponly=True,
         samesite="lax",  # not strict: who follows a link to a page from elsewhere is logged in there too
-        secure=headers.get("x-forwarded-proto", scheme) == "https",
+        secure=is_secure(headers, scheme),
     )
     return carrier.headers["set-cookie"]
+
+
+def address_in(scope: Scope) -> str:
+    """Of whoever asks; that of the proxy, behind one."""
+    return str((scope.get("client") or ("",))[0])
 
 
 def login_address(wanted: str, ended: bool = False) -> str:
@@ -75,9 +95,9 @@ def login_address(wanted: str, ended: bool = False) -> str:
 class Guard:
     """Lets logged-in people through, and what their own browser asks for on their behalf; nobody else."""
 
-    def __init__(self, app: ASGIApp, sessions: Sessions, away: Callable[[str], Response]) -> None:
+    def __init__(self, app: ASGIApp, sessions: Sessions, logins: LogIns, away: Callable[[str], Response]) -> None:
         """`away` is what is shown while the service does not answer."""
-        self._app, self._sessions, self._away = app, sessions, away
+        self._app, self._sessions, self._logins, self._away = app, sessions, logins, away
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -89,22 +109,44 @@ class Guard:
         if not _same_origin(headers, changes):
             await _refuse(scope, receive, out)
             return
-        if not _is_open(scope["path"]):
-            session = await self._session(headers)
-            if not isinstance(session, Session):
-                await self._turn_away(session, scope, receive, out)
-                return
-            scope[KEY] = session
-            if isinstance(out, _Protected):
-                out.cookie = cookie_for(headers, scope["scheme"], *token_in(headers))
-        await self._app(scope, _bounded(receive) if scope["type"] == "http" else receive, out)
+        if _is_open(scope["path"]):
+            await self._app(scope, _bounded(receive, _MOST_OPEN) if scope["type"] == "http" else receive, out)
+            return
+        session = await self._session(scope, headers)
+        if not isinstance(session, Session):
+            await self._turn_away(session, scope, receive, out)
+            return
+        scope[KEY] = session
+        if _TRUST in scope:
+            scope[_TRUST]()
+        if isinstance(out, _Protected):
+            out.cookie = cookie_for(headers, scope["scheme"], login_in(headers, scope["scheme"]))
+            await self._app(scope, _bounded(receive, _MOST_BODY), out)
+        else:
+            await self._socket(session, scope, receive, out)
 
-    async def _session(self, headers: Headers) -> Session | ServiceUnreachable | None:
-        _, token = token_in(headers)
+    async def _socket(self, session: Session, scope: Scope, receive: Receive, send: Send) -> None:
+        if session.sockets >= _MOST_SOCKETS:
+            await _refuse(scope, receive, send)
+            return
+        session.sockets += 1
         try:
-            return await self._sessions.find(token) if token else None
+            await self._app(scope, receive, send)
+        finally:
+            session.sockets -= 1
+
+    async def _session(self, scope: Scope, headers: Headers) -> Session | ServiceUnreachable | None:
+        login = login_in(headers, scope["scheme"])
+        found = self._logins.find(login, address_in(scope)) if login else None
+        if found is None:
+            return None
+        try:
+            session = await self._sessions.find(found.token)
         except ServiceUnreachable as problem:
             return problem
+        if session is None:
+            self._logins.remove(login)
+        return session
 
     async def _turn_away(
         self, why: ServiceUnreachable | None, scope: Scope, receive: Receive, send: Callable[[Message], Awaitable[None]]
@@ -117,7 +159,7 @@ class Guard:
             wanted = quote(scope["path"]) + (
                 f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
             )
-            had_one = bool(token_in(Headers(scope=scope))[1])
+            had_one = bool(login_in(Headers(scope=scope), scope["scheme"]))
             await RedirectResponse(login_address(wanted, had_one), 303)(scope, receive, send)
 
 
@@ -134,14 +176,21 @@ def _same_origin(headers: Headers, changes: bool) -> bool:
     return not changes if origin is None else origin.partition("://")[2] == headers.get("host")
 
 
-def _bounded(receive: Receive) -> Receive:
-    seen = 0
+def _bounded(receive: Receive, most: int) -> Receive:
+    """What is received, unless it is too large or takes too long."""
+    seen, complete, until = 0, False, time.monotonic() + _BODY_TIME
 
     async def bounded() -> Message:
-        nonlocal seen
-        message = await receive()
+        nonlocal seen, complete
+        if complete:  # what comes now is only the end of the connection, however long that takes
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), until - time.monotonic())
+        except TimeoutError:
+            raise HTTPException(408, "this did not arrive in time") from None
         seen += len(message.get("body", b""))
-        if seen > _MOST_BODY:
+        complete = not message.get("more_body", False)
+        if seen > most:
             raise HTTPException(413, "this is too large")
         return message
 

@@ -9,18 +9,22 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from schedulearn.client import ApiError, Client, ClientError, ServiceUnreachable, types
-from schedulearn.dashboard.guard import cookie_for, cookie_name, token_in
+from schedulearn.dashboard.guard import address_in, cookie_for, cookie_name, is_secure, login_in
+from schedulearn.dashboard.logins import LogIns
 from schedulearn.dashboard.markup import Safe, el, join
 from schedulearn.dashboard.session import Sessions
 
-_ENDED = "Your log-in has ended: it was revoked, or not used for 30 days. Please log in again."
+_ENDED = (
+    "Your log-in has ended: it was revoked, not used for 30 days, or made from another network address. "
+    "Please log in again."
+)
 _TIMEOUT = 15.0
 _TOO_LONG = 10_000  # bytes of a form
 _A_TOKEN = re.compile(r"[!-~]+")
 _OURS = re.compile(r"/(?![/\\])[!-~]*")  # of this site, also to browsers, which skip blanks and turn backslashes
 
 
-def login_routes(sessions: Sessions) -> APIRouter:
+def login_routes(sessions: Sessions, logins: LogIns) -> APIRouter:
     router = APIRouter()
 
     @router.get("/login")
@@ -38,7 +42,8 @@ def login_routes(sessions: Sessions) -> APIRouter:
         once, token, wanted = (form.get(name, [""])[0].strip() for name in ("once", "token", "next"))
         try:
             made = await asyncio.to_thread(_redeem if once else _own_token, sessions.url, once or token)
-            return _welcome(request, made, wanted)
+            login = await asyncio.to_thread(logins.add, made, address_in(request.scope))
+            return _welcome(request, login, wanted)
         except ApiError as problem:
             invalid = problem.status == 401 and not once
             return _form(wanted, "This token is not valid." if invalid else _sentence(str(problem)), 401)
@@ -47,15 +52,17 @@ def login_routes(sessions: Sessions) -> APIRouter:
 
     @router.post("/logout")
     def log_out(request: Request) -> Response:
-        number, token = token_in(request.headers)
+        headers, scheme = request.headers, request.url.scheme
+        login = login_in(headers, scheme)
         answer = RedirectResponse("/login", 303)
-        answer.delete_cookie(cookie_name(request.headers))
-        sessions.forget(token)
-        try:
-            with Client(sessions.url, token, _TIMEOUT) as client:
-                client.revoke_token(number)
-        except ClientError:
-            pass  # it is gone already, or ends later: the browser has forgotten it
+        answer.delete_cookie(cookie_name(headers, scheme), secure=is_secure(headers, scheme), httponly=True)
+        found = logins.find(login, address_in(request.scope))
+        logins.remove(login)
+        if found:
+            sessions.forget(found.token)
+            # It may be gone already, or ends later: nobody has it any more.
+            with suppress(ClientError), Client(sessions.url, found.token, _TIMEOUT) as client:
+                client.revoke_token(found.number)
         return answer
 
     return router
@@ -82,11 +89,10 @@ def _own_token(url: str, token: str) -> types.NewToken:
         return client.log_in(client.login_code()["code"])
 
 
-def _welcome(request: Request, made: types.NewToken, wanted: str) -> Response:
+def _welcome(request: Request, login: str, wanted: str) -> Response:
     """Sets the cookie, and goes on to where somebody wanted to go."""
     answer = RedirectResponse(wanted if _OURS.fullmatch(wanted) else "/", 303, {"Cache-Control": "no-store"})
-    cookie = cookie_for(request.headers, request.url.scheme, made["id"], made["token"])
-    answer.headers.append("Set-Cookie", cookie)
+    answer.headers.append("Set-Cookie", cookie_for(request.headers, request.url.scheme, login))
     return answer
 
 

@@ -25,6 +25,7 @@ class Session:
     def __init__(self, url: str, token: str, user: types.User) -> None:
         self.user = user
         self.checked_at = time.monotonic()
+        self.sockets = 0  # open pages
         self._url, self._token = url, token
         self._idle: SimpleQueue[Client] = SimpleQueue()
         self._lock = asyncio.Lock()

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedulearn.dashboard.guard import Guard
 from schedulearn.dashboard.login import away_page, login_routes
+from schedulearn.dashboard.logins import LogIns
 from schedulearn.dashboard.pages import nowhere, register
 from schedulearn.dashboard.reports import report_routes
 from schedulearn.dashboard.session import Sessions
@@ -23,10 +24,10 @@ _STATIC = Path(__file__).parent / "static"
 class Site:
     """All pages, for the service at one address. NiceGUI knows one site for each process."""
 
-    def __init__(self, url: str) -> None:
-        sessions = Sessions(url)
+    def __init__(self, url: str, kept: Path | None = None) -> None:
+        sessions, logins = Sessions(url), LogIns(kept)
         self._inner = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-        self._inner.include_router(login_routes(sessions))
+        self._inner.include_router(login_routes(sessions, logins))
         self._inner.include_router(report_routes())
         self._inner.mount("/static", StaticFiles(directory=_STATIC))
         register()
@@ -43,7 +44,7 @@ class Site:
             show_welcome_message=False,
         )
         nicegui_app.config.socket_io_js_transports = ["websocket", "polling"]
-        self._app: ASGIApp = GZipMiddleware(Guard(self._inner, sessions, away_page), minimum_size=1000)
+        self._app: ASGIApp = GZipMiddleware(Guard(self._inner, sessions, logins, away_page), minimum_size=1000)
         self._life = AsyncExitStack()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -11,8 +11,8 @@ _USAGE_EVERY = 5.0  # seconds: the service looks at workers no more often
 _EXPLAIN_EVERY = 3.0
 _TAIL = 1000  # lines of output that a page begins with
 _MOST_ATTEMPTS = 20  # whose use is shown
+_MOST_CURVES, _MOST_WORKERS = 50, 100  # that are shown
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
 
 
 class OutputReader:
@@ -45,7 +45,13 @@ class OutputReader:
 
 def plain(text: str) -> str:
     """Without colours and without what a progress bar has overwritten."""
-    return _OVERWRITTEN.sub("", _ESCAPES.sub("", text)).replace("\r", "")
+    *lines, last = _ESCAPES.sub("", text).split("\n")
+    return "\n".join([*(_left_of(line.removesuffix("\r")) for line in lines), _left_of(last)])
+
+
+def _left_of(line: str) -> str:
+    """Each return goes back to the beginning of the line."""
+    return line[line.rfind("\r") + 1 :]
 
 
 @dataclass(slots=True)
@@ -88,7 +94,8 @@ class JobWatch:
     def _learn(self, client: Client, job: types.Job) -> None:
         progress = job["progress"]
         if progress and progress["updated_at"] != self._progress:
-            self.series, self._progress = client.metrics(self.id, max_points=500), progress["updated_at"]
+            self.series = client.main_metrics(job, max_points=500, most=_MOST_CURVES)
+            self._progress = progress["updated_at"]
             self.curves += 1
 
     def _use(self, client: Client, job: types.Job) -> None:
@@ -98,6 +105,6 @@ class JobWatch:
             return
         missing = [n for n in range(max(1, newest - _MOST_ATTEMPTS + 1), newest) if n not in self.used]
         for attempt in [*missing, *([newest] if newest else [])]:
-            self.used[attempt] = client.usage(self.id, attempt, max_points=300)
+            self.used[attempt] = client.usage(self.id, attempt, max_points=300, most=_MOST_WORKERS)
         self._usage_at = time.monotonic()
         self.curves += 1

@@ -7,6 +7,7 @@ SchedulearnError
 ├── NotFound              no such job, node, user, …
 ├── NotAllowed            the caller may not do this
 ├── Conflict              not possible in the present state
+├── OverLimit             the user has as much as one user may have
 ├── BadPlan               a policy returned a plan that breaks an invariant
 ├── StoreError            the database cannot be used
 │   ├── NewerDatabase     it was written by a newer version
@@ -46,6 +47,14 @@ class NotAllowed(SchedulearnError):
 
 class Conflict(SchedulearnError):
     """The thing is not in a state in which this can be done."""
+
+
+class OverLimit(SchedulearnError):
+    """The user has as much of something as one user may have. `allowed` says how much that is."""
+
+    def __init__(self, problem: str, allowed: str) -> None:
+        self.allowed = allowed
+        super().__init__(f"{problem} (allowed: {allowed})")
 
 
 class BadPlan(SchedulearnError):

@@ -27,6 +27,7 @@ class Submitted(Event):
 @dataclass(frozen=True, slots=True)
 class WorkerStarted(Event):
     worker: WorkerId
+    note: str = ""  # what its user should know of how it runs
 
 
 @dataclass(frozen=True, slots=True)

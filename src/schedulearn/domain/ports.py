@@ -35,10 +35,11 @@ class Launch:
     master_addr: str = HERE  # of its first worker
     master_port: int = 0
     together: bool = True  # whether all workers of the attempt are on one node
+    elsewhere: bool = False  # whether others may join them on another one
     snapshot: Path | None = None  # the archive to unpack into a run folder that is still empty
     url: str = ""  # where the API answers
     token: str = ""  # this attempt's own
-    uid: int | None = None  # run as; None: as the service itself
+    uid: int | None = None  # run as; None: as the service itself, which containers never do
     gid: int | None = None
     env: dict[str, str] = field(default_factory=dict)  # beyond the spec's
 

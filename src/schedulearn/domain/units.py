@@ -12,19 +12,32 @@ _SIZE_UNITS = {
     "G": 1000**3, "GB": 1000**3, "GI": 1024**3, "GIB": 1024**3,
     "T": 1000**4, "TB": 1000**4, "TI": 1024**4, "TIB": 1024**4,
 }  # fmt: skip
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)\s*", re.IGNORECASE)
 _DURATION_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+# The forms of texts, as regular expressions that mean the same in every dialect: the API publishes them.
+_NUMBER = r"[0-9]{1,20}(?:\.[0-9]{1,20})?"
+LONGEST_TEXT = 100  # characters; blanks may be read in many ways, and a million of them would take hours
+SIZE_TEXT = rf" *{_NUMBER} *(?:[KMGTkmgt][Ii]?)?[Bb]? *"
+DURATION_TEXT = rf" *(?:{_NUMBER}|(?:{_NUMBER} *[smhdSMHD] *){{1,4}}) *"
+RANGE_TEXT = rf" *{_NUMBER} *(?:\.\. *{_NUMBER} *)?"
+_SIZE = re.compile(SIZE_TEXT)
+_SIZE_PARTS = re.compile(r"([0-9.]+) *([A-Za-z]*)")
+_DURATION = re.compile(DURATION_TEXT)
+_DURATION_PART = re.compile(rf"({_NUMBER}) *([smhd]?)")
+_RANGE = re.compile(RANGE_TEXT)
 
 SIZES_ALLOWED = "a number of bytes, or a text such as 512MB, 4GB or 1.5GiB"
 DURATIONS_ALLOWED = "a number of seconds, or a text such as 30s, 90m, 6h or 1h30m"
 
 
+def _fits(form: re.Pattern[str], text: str) -> bool:
+    return len(text) <= LONGEST_TEXT and form.fullmatch(text) is not None
+
+
 def parse_size(value: object, field: str) -> int:
     """Bytes from `4GB`, `512MiB` or a number."""
-    if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
-        return round(float(match[1]) * _SIZE_UNITS[match[2].upper()])
+    if isinstance(value, str) and _fits(_SIZE, value):
+        ((number, unit),) = _SIZE_PARTS.findall(value)
+        return round(float(number) * _SIZE_UNITS[unit.upper()])
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
         return round(value)
     raise InvalidSpec(field, f"{short(value)} is not a size", SIZES_ALLOWED)
@@ -32,12 +45,8 @@ def parse_size(value: object, field: str) -> int:
 
 def parse_duration(value: object, field: str) -> float:
     """Seconds from `1h30m`, `90s` or a number."""
-    if isinstance(value, str):
-        text = value.replace(" ", "").lower()
-        if _DURATION.fullmatch(text):
-            return sum(float(n) * _DURATION_UNITS[u] for n, u in _DURATION_PART.findall(text))
-        if re.fullmatch(r"\d+(\.\d+)?", text):
-            return float(text)
+    if isinstance(value, str) and _fits(_DURATION, value):
+        return sum(float(n) * _DURATION_UNITS[u or "s"] for n, u in _DURATION_PART.findall(value.lower()))
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
         return float(value)
     raise InvalidSpec(field, f"{short(value)} is not a duration", DURATIONS_ALLOWED)
@@ -48,7 +57,7 @@ def parse_range(value: object, field: str) -> tuple[float, float]:
     low: object = value
     high: object = value
     if isinstance(value, str):
-        low, _, high = value.partition("..")
+        low, _, high = value.partition("..") if _fits(_RANGE, value) else ("", "", "")
         high = high or low
     try:
         numbers = float(low), float(high)  # type: ignore[arg-type] # a wrong type is answered below

@@ -19,7 +19,7 @@ _LEAST_SPREAD = math.log(1.1)  # between the smallest and the largest value seen
 _STEEPEST = 4.0  # power that is believed: what grows faster is chance
 _MOST_PULL = 60.0  # logarithm: keeps any number of anybody's command line within what a float can hold
 
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"[-+]?(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?")
 
 Features = Mapping[str, float]
 

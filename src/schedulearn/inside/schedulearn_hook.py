@@ -86,7 +86,8 @@ class Library:
     """The last finder: gives the executor's copy of the library in a job if nobody else has one."""
 
     def __init__(self, folder: str) -> None:
-        self._places = {"schedulearn": [folder], "schedulearn.job": [os.path.join(folder, "schedulearn")]}
+        package = [os.path.join(folder, "schedulearn")]
+        self._places = {"schedulearn": [folder], "schedulearn.job": package, "schedulearn.pinned": package}
 
     def find_spec(
         self,

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+
+from schedulearn.pinned import address_of
 
 _ANSWER = 10.0  # seconds for the service to answer, besides those that it was asked to wait
 _LOOK = 0.02  # seconds between two looks whether there is still a reason to wait
@@ -53,8 +54,8 @@ class Rendezvous:
     """The calls that a worker makes. Each has its own connection, so threads may call at the same time."""
 
     def __init__(self, url: str, token_file: str, worker: str) -> None:
-        self._url, self._token_file, self._worker = urlsplit(url), token_file, worker
-        self._base = f"{self._url.path.rstrip('/')}/api/v1/attempts/{worker.rpartition('.')[0]}"
+        self._address, self._token_file, self._worker = address_of(url), token_file, worker
+        self._base = f"{self._address.path}/api/v1/attempts/{worker.rpartition('.')[0]}"
 
     def join(
         self,
@@ -99,8 +100,8 @@ class Rendezvous:
 
     def own_address(self) -> str:
         """The address of this machine on the way to the service: the others can reach it there, too."""
-        host = self._url.hostname or "127.0.0.1"
-        for family, _, _, _, address in socket.getaddrinfo(host, self._url.port or 80, type=socket.SOCK_DGRAM):
+        host = self._address.host
+        for family, _, _, _, address in socket.getaddrinfo(host, self._address.port or 80, type=socket.SOCK_DGRAM):
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
                 probe.connect(address)  # nothing is sent
                 return str(probe.getsockname()[0])
@@ -109,7 +110,7 @@ class Rendezvous:
     def _call(
         self, method: str, path: str, body: Any = None, wait: float = 0.0, enough: Callable[[], bool] | None = None
     ) -> Any:
-        connection = self._connect(wait + _ANSWER)
+        connection = self._address.connect(wait + _ANSWER)
         try:
             data = None if body is None else json.dumps(body)
             connection.request(method, self._base + path, data, self._headers())
@@ -122,10 +123,6 @@ class Rendezvous:
         finally:
             connection.close()
 
-    def _connect(self, timeout: float) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
-        return kind(self._url.hostname or "", self._url.port, timeout=timeout)
-
     def _headers(self) -> dict[str, str]:
         token = Path(self._token_file).read_text("utf-8").strip() if self._token_file else ""
         return {"Content-Type": "application/json", "Authorization": f"Bearer {token}", "Connection": "close"}
@@ -134,7 +131,9 @@ class Rendezvous:
 def _wait_for(sock: socket.socket, seconds: float, enough: Callable[[], bool]) -> bool:
     """Whether there is an answer to read. Returns often enough for signal handlers to run."""
     until = time.monotonic() + seconds
-    while not select.select([sock], [], [], _LOOK)[0]:
+    poll = select.poll()  # select itself takes no descriptor above 1023
+    poll.register(sock, select.POLLIN)
+    while not poll.poll(1000 * _LOOK):
         if enough():
             return False
         if time.monotonic() > until:

@@ -9,9 +9,9 @@ import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from schedulearn.job.spool import Point, Spool, as_line, number
+from schedulearn.pinned import address_of
 
 BATCH = 500  # points in one request
 _TIMEOUT = 2.0  # seconds for the service to answer
@@ -126,13 +126,11 @@ class Sender:
             return self._request(body)
 
     def _request(self, body: bytes) -> int:
-        parts = urlsplit(self._target.url)
+        address = address_of(self._target.url)
         if self._connection is None:
-            secure = parts.scheme == "https"
-            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-            self._connection = kind(parts.hostname or "", parts.port, timeout=_TIMEOUT)
+            self._connection = address.connect(_TIMEOUT)
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._token()}"}
-        self._connection.request("POST", parts.path.rstrip("/") + self._target.path, body, headers)
+        self._connection.request("POST", address.path + self._target.path, body, headers)
         response = self._connection.getresponse()
         response.read()
         return response.status

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 Point = dict[str, Any]  # {"seq", "at", "step", "values"}; without "seq" until it is numbered
 DEFAULT_CAP = 16 * 1024**2  # bytes; above it every second waiting point is dropped
+_MOST_AT_ONCE = 500_000  # bytes of a batch, about: the service takes no larger body than twice that
 _LONGEST_NUMBER = len('"seq": 9223372036854775807}\n')
 _LOCK_PATIENCE = 1.0  # seconds; whoever holds the lock needs it for a moment only
 
@@ -71,13 +72,13 @@ class Spool:
         """The oldest points that were not sent."""
         with self._locked() as handle:
             state = self._read_state(handle)
-            end = state.sent
+            start = end = state.sent
             lines: list[bytes] = []
             if not self._path.exists():
                 return Batch(lines, end, state.edition)
             with open(self._path, "rb") as file:
                 file.seek(end)
-                while len(lines) < most and (line := file.readline()):
+                while len(lines) < most and end - start < _MOST_AT_ONCE and (line := file.readline()):
                     end += len(line)
                     if _is_whole(line):
                         lines.append(line)

@@ -36,8 +36,8 @@ class Place:
     @property
     def options(self) -> list[str]:
         """Of `up`. Containers reach it on Docker's bridge, an address of this machine that others do not have."""
-        if self.executor == "process":
-            return ["--executor", "process"]
+        if self.executor == "process":  # all jobs are ours: they may be root if we are
+            return ["--executor", "process", *(["--root-jobs"] if os.geteuid() == 0 else [])]
         return ["--executor", self.executor, "--image", self.image, "--host", _bridge()]
 
 

@@ -21,6 +21,18 @@ class NotAuthenticated(SchedulearnError):
     """No token, or one that nobody has."""
 
 
+class NoToken(NotAuthenticated):
+    """Nobody has tried to be anybody."""
+
+
+class NotYours(NotAllowed):
+    """It belongs to somebody else."""
+
+    def __init__(self, what: str, owner: str) -> None:
+        self.owner = owner
+        super().__init__(f"{what} belongs to {owner}: only {owner} or an administrator may do this")
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Somebody with a valid token. A job's own token (`attempt` is set) is good for its reports and groups alone."""
@@ -29,14 +41,15 @@ class Caller:
     role: str
     max_priority: int = 100  # the highest priority that the caller may give
     attempt: AttemptId | None = None
+    id: int = 0  # the user's: a name may be given to somebody else; 0: none, as of a job
 
     @property
     def is_admin(self) -> bool:
         return self.role == ADMIN
 
-    def owns(self, user: str) -> bool:
-        """Whether the caller may change what belongs to `user`."""
-        return self.is_admin or (self.role == USER and self.name == user)
+    def owns(self, owner: int | None) -> bool:
+        """Whether the caller may change what belongs to the user with this id."""
+        return self.is_admin or (self.role == USER and self.id == owner)
 
     def must_be_person(self) -> None:
         if self.role == JOB:
@@ -47,10 +60,11 @@ class Caller:
         if not self.is_admin:
             raise NotAllowed("only an administrator may do this")
 
-    def must_own(self, user: str, what: str) -> None:
+    def must_own(self, owner: int | None, user: str, what: str) -> None:
+        """`user` is the owner's name, for the message."""
         self.must_be_person()
-        if not self.owns(user):
-            raise NotAllowed(f"{what} belongs to {user}: only {user} or an administrator may do this")
+        if not self.owns(owner):
+            raise NotYours(what, user)
 
 
 def new_token() -> str:
@@ -63,7 +77,10 @@ def hash_token(token: str) -> str:
 
 
 class Authenticator:
-    """Finds the caller of a token, with a small cache: most requests come in bursts from the same caller."""
+    """Finds the caller of a token, with a small cache: most requests come in bursts from the same caller.
+
+    The tokens of jobs are looked up each time: they end with their attempt, which no one here is told of.
+    """
 
     def __init__(
         self, store: Store, clock: Callable[[], float] = time.time, now: Callable[[], float] = time.monotonic
@@ -71,6 +88,7 @@ class Authenticator:
         """By the `clock` tokens end; by `now` what was looked up is looked up again."""
         self._store, self._clock, self._now = store, clock, now
         self._cache: dict[str, tuple[float, Caller]] = {}  # hash -> (good until, caller)
+        self._changes = 0  # what was looked up before one of them is not remembered after it
 
     def cached(self, token: str) -> Caller | None:
         """The caller if it was looked up just now. Never touches the store, so it is safe in the event loop."""
@@ -81,15 +99,19 @@ class Authenticator:
         """The caller of this token; NotAuthenticated if there is none."""
         if caller := self.cached(token):
             return caller
-        digest = hash_token(token)
+        digest, changes = hash_token(token), self._changes
         caller = self._look_up(digest)
         if len(self._cache) >= CACHE_SIZE:
             self._cache.clear()
-        self._cache[digest] = (self._now() + CACHE_SECONDS, caller)
+        if caller.attempt is None:
+            self._cache[digest] = (self._now() + CACHE_SECONDS, caller)
+        if changes != self._changes:  # after it was put there, so that no change can come in between
+            self._cache.pop(digest, None)
         return caller
 
     def forget(self) -> None:
         """Look everybody up again: a token or a user has changed."""
+        self._changes += 1
         self._cache.clear()
 
     def _look_up(self, digest: str) -> Caller:
@@ -100,7 +122,8 @@ class Authenticator:
         user = self._store.user(token.user) if token and self._lasts(token) else None
         if user is None:
             raise NotAuthenticated("a valid token is needed")
-        return Caller(user.name, user.role, 100 if user.max_priority is None else user.max_priority)
+        priority = 100 if user.max_priority is None else user.max_priority
+        return Caller(user.name, user.role, priority, id=user.id)
 
     def _lasts(self, token: TokenRow) -> bool:
         """Whether it has not ended. One that ends does so some time after it was used last: that is now."""

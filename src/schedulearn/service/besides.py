@@ -26,7 +26,7 @@ class Besides:
 
     async def run(self, caller: Caller, job: JobId, rank: int, command: Sequence[str]) -> AsyncIterator[bytes]:
         """Output and exit code as parcels. The command is ended when nobody reads them any more."""
-        worker = await asyncio.to_thread(self._running, caller, job, rank)
+        worker = await asyncio.to_thread(self._running, caller, job, rank, command[0])
         asked = {"worker": str(worker.id), "node": worker.node, "command": list(command), "by": caller.name}
         return (await Visit.begin(self._socket, asked)).parcels()
 
@@ -41,7 +41,7 @@ class Besides:
                 pass  # it has ended just now, and its files have been fetched
         return await asyncio.to_thread(tar_of, JobPaths.of(self._data, job).run, path)
 
-    def _running(self, caller: Caller, job: JobId, rank: int) -> Worker:
+    def _running(self, caller: Caller, job: JobId, rank: int, program: str) -> Worker:
         row = self._own(caller, job)
         workers = {worker.id.rank: worker for worker in self._newest(job)}
         worker = workers.get(rank)
@@ -52,11 +52,15 @@ class Besides:
             raise Conflict(f"worker {worker.id} has left its job; those that run: {ranks}")
         if worker is None or worker.started_at is None or worker.ended_at is not None:
             raise Conflict(f"job {job} does not run: it is {row.job.state}")
+        # The program alone: its arguments may hold secrets.
+        self._store.note_act("job.exec", f"job {job}", row.job.user, program=program[:200], worker=rank)
         return worker
 
     def _in_container(self, caller: Caller, job: JobId) -> Worker | None:
         """The worker whose run folder counts, if a container has it."""
-        self._own(caller, job)
+        row = self._own(caller, job)
+        if row.owner != caller.id:
+            self._store.note_act("job.pull", f"job {job}", row.job.user)
         first = next((worker for worker in self._newest(job) if worker.left_at is None), None)
         if first is None or first.ended_at is not None:
             return None
@@ -64,8 +68,9 @@ class Besides:
         return first if node and node.executor != "process" else None
 
     def _newest(self, job: JobId) -> list[Worker]:
-        attempts = self._store.attempts_of(job)
-        return attempts[-1].workers if attempts else []
+        row = self._store.job(job)
+        number = row.job.attempt if row else 0
+        return next((attempt.workers for attempt in self._store.attempts_of(job, number, number)), [])
 
 
 def _runs(worker: Worker) -> bool:

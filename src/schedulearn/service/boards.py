@@ -7,15 +7,18 @@ at its end; so are event files in them read. To fetch them more often would cost
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from schedulearn.domain.errors import NotFound
 from schedulearn.domain.ids import JobId, WorkerId
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.spec import Metric
+from schedulearn.service.effort import Effort
 from schedulearn.service.eventfiles import EventFiles
+from schedulearn.service.reports import say_dropped
 from schedulearn.service.tags import full_name, likeness
 from schedulearn.service.tfevents import Scalar
 from schedulearn.store import Point, Store
@@ -24,6 +27,9 @@ _LOG = logging.getLogger(__name__)
 _EVERY = 2.0  # seconds between two looks
 _AT_ONCE = 1 << 20  # bytes of one job that are read in one look
 _AT_THE_END = 1 << 24  # bytes that are read when it has ended
+_EFFORT = 0.25  # seconds of the processor for the files of one job in one look; the rest is read at the next
+_LAST_EFFORT = 2.0  # when it has ended: there is no next look
+_TOGETHER = 5000  # scalars among which the metric is looked for
 _MOST_NAMES = 20  # figures beside the metric that are kept of a job
 _AHEAD = 86_400.0  # seconds: a later time than that from now on is no time
 
@@ -71,7 +77,7 @@ class BoardWatcher:
             watched.workers.discard(worker)
             if not watched.workers:
                 del self._watched[worker.job]
-                self._look(worker, watched, _AT_THE_END)
+                self._look(worker, watched, _AT_THE_END, Effort(_LAST_EFFORT))
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="event files", daemon=True).start()
@@ -88,15 +94,19 @@ class BoardWatcher:
         for job in list(self._watched):
             with self._lock:
                 if watched := self._watched.get(job):
-                    self._look(min(watched.workers), watched, _AT_ONCE)
+                    self._look(min(watched.workers), watched, _AT_ONCE, Effort(_EFFORT))
 
-    def _look(self, worker: WorkerId, watched: _Watched, most: int) -> None:
+    def _look(self, worker: WorkerId, watched: _Watched, most: int, effort: Effort) -> None:
         """What cannot be read now is read at the next look, or not at all."""
         try:
-            found = [one for files in watched.files for one in files.look(most)]
-            points = self._points(watched, found)
+            points: list[Point] = []
+            pieces = chain.from_iterable(files.look(most) for files in watched.files)
+            while not effort.spent and (found := _some_of(pieces)):
+                points += self._points(watched, found)
             if points:
-                self._store.add_points(worker.job, worker.attempt, 0, "files", points)
+                points.sort(key=lambda point: point.at)
+                taken = self._store.add_points(worker.job, worker.attempt, 0, "files", points)
+                say_dropped(self._store, worker.job, taken, self._clock.now())
         except NotFound:
             pass  # the job was deleted meanwhile
         except Exception:
@@ -106,8 +116,7 @@ class BoardWatcher:
         latest = self._clock.now() + _AHEAD
         own = [(folder, one) for folder, one in found if watched.since <= one.at <= latest]
         self._choose(watched, own)
-        points = [self._point(watched, folder, one) for folder, one in own]
-        return sorted((point for point in points if point), key=lambda point: point.at)
+        return [point for folder, one in own if (point := self._point(watched, folder, one))]
 
     def _choose(self, watched: _Watched, found: Found) -> None:
         """Of all tags that mean the metric the best; from then on this one alone, so that two do not get mixed up."""
@@ -127,3 +136,12 @@ class BoardWatcher:
             return None
         watched.names.add(name)
         return Point(0, one.at, one.step, name, one.value)
+
+
+def _some_of(pieces: Iterator[Found]) -> Found:
+    found: Found = []
+    for piece in pieces:
+        found += piece
+        if len(found) >= _TOGETHER:
+            break
+    return found

@@ -35,7 +35,7 @@ class Comparison:
         self, folder: Path, words: Sequence[str], limits: Limits, clock: Callable[[], float], on_end: Callable[[], None]
     ) -> None:
         self._folder, self._limits, self._clock, self._on_end = folder, limits, clock, on_end
-        self.user = str(self._story()["user"])
+        self.owner: int | None = self._story()["owner"]
         self._verdict: tuple[str, str] | None = None  # state and problem, if it was ended from outside
         self._lock = threading.Lock()
         with open(folder / ERRORS, "wb") as errors:

@@ -7,6 +7,7 @@ relative to the folder before it), only plain files of the job's own user are re
 import os
 import stat
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,6 +18,7 @@ from schedulearn.service.tfevents import FOOTER, HEADER, LARGEST, Scalar, scan
 _MARK = "tfevents"  # in the name of each event file
 _MOST_FOLDERS, _MOST_FILES, _DEEPEST = 1000, 100, 8  # of one job
 _MOST_ENTRIES = 20_000  # of one folder that are looked at
+_MOST_LISTED = 100_000  # of all folders in one look
 _NO_PLACE = frozenset({"__pycache__", "node_modules", "site-packages"})  # where no training writes
 _CHUNK = 1 << 18
 _RECENT = 2.0  # seconds: what changed later than that may change again without a new time of change
@@ -32,6 +34,7 @@ class _Listing:
     changed: int = -1  # its time of change then, in ns; -1: must be read again
     folders: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    entries: int = 0  # of any kind
 
 
 @dataclass(slots=True)
@@ -52,32 +55,35 @@ class EventFiles:
         self._listings: dict[str, _Listing] = {}
         self._files: dict[str, _File] = {}
 
-    def look(self, most: int) -> list[tuple[str, Scalar]]:
-        """(folder relative to the root, scalar) of what is new, from at most so many bytes; the rest comes later."""
+    def look(self, most: int) -> Iterator[list[tuple[str, Scalar]]]:
+        """(folder relative to the root, scalar) of what is new, a piece of a file at a time, from so many bytes at
+        most; the rest, and what is not asked for, comes with a later look."""
         try:
             owner = self._root.lstat().st_uid
         except OSError:
-            return []
+            return
         paths = list(islice(self._find(), _MOST_FILES))
         self._files = {path: self._files.get(path) or _File() for path in paths}
-        found: list[tuple[str, Scalar]] = []
         for path, file in self._files.items():
-            if most <= 0:
-                break
-            scalars, read = self._read(path, file, owner, most)
-            found += [(str(Path(path).parent), scalar) for scalar in scalars]
-            most -= read
-        return found
+            folder = str(Path(path).parent)
+            while most > 0:
+                scalars, read = self._read(path, file, owner)
+                if not read:
+                    break
+                most -= read
+                yield [(folder, scalar) for scalar in scalars]
 
     # --- finding
 
     def _find(self) -> Iterator[str]:
         """Event files, relative to the root. A folder is read again only when it has changed."""
         known, self._listings = self._listings, {}
-        waiting = [""]
-        while waiting and len(self._listings) < _MOST_FOLDERS:
-            folder = waiting.pop(0)
+        waiting = deque([""])
+        left = _MOST_LISTED
+        while waiting and len(self._listings) < _MOST_FOLDERS and left > 0:
+            folder = waiting.popleft()
             listing = self._listings[folder] = self._list(folder, known.get(folder) or _Listing())
+            left -= listing.entries
             yield from (_below(folder, name) for name in listing.files)
             if folder.count("/") < _DEEPEST:
                 waiting += [_below(folder, name) for name in listing.folders]
@@ -96,41 +102,36 @@ class EventFiles:
 
     # --- reading
 
-    def _read(self, path: str, file: _File, owner: int, most: int) -> tuple[list[Scalar], int]:
-        """The new scalars of one file, and how many bytes were read for them."""
+    def _read(self, path: str, file: _File, owner: int) -> tuple[list[Scalar], int]:
+        """The scalars of the next piece of one file, and how many bytes were read for them."""
         try:
             info = (self._root / path).lstat()
             if info.st_mtime < self._since or (info.st_ino, info.st_size) == (file.inode, file.size):
                 return [], 0
             with _Opened(self._root, path) as handle:
-                return self._read_on(handle.fileno, file, owner, most)
+                return self._read_on(handle.fileno, file, owner)
         except OSError:  # it went away meanwhile, or is none of our business
             return [], 0
 
-    def _read_on(self, handle: int, file: _File, owner: int, most: int) -> tuple[list[Scalar], int]:
+    def _read_on(self, handle: int, file: _File, owner: int) -> tuple[list[Scalar], int]:
         info = os.fstat(handle)
         if not stat.S_ISREG(info.st_mode) or info.st_uid != owner:
             return [], 0
         if not _is_same(file, handle):
             file.place, file.damaged = 0, False
         file.inode, file.size = info.st_ino, info.st_size
-        found: list[Scalar] = []
-        left = most
-        while left > 0 and file.place < info.st_size and not file.damaged:
-            data = os.pread(handle, _CHUNK, file.place)
-            left -= len(data)
-            scalars, used, over = scan(data)
-            found += scalars
-            file.place += used
-            file.damaged = not used and not over and len(data) > HEADER + LARGEST + FOOTER  # no record in so much
-            if over and file.place + over <= info.st_size:
-                file.place += over
-            elif not used:
-                break  # the rest is still to be written
-        else:
-            file.size = file.size if file.place >= info.st_size or file.damaged else -1  # there is more to read
+        if file.damaged or file.place >= info.st_size:
+            return [], 0
+        data = os.pread(handle, _CHUNK, file.place)
+        scalars, used, over = scan(data)
+        file.place += used
+        file.damaged = not used and not over and len(data) > HEADER + LARGEST + FOOTER  # no record in so much
+        stepped = over > 0 and file.place + over <= info.st_size
+        file.place += over if stepped else 0
+        if (used or stepped) and file.place < info.st_size:
+            file.size = -1  # there is more to read; else the rest is still to be written
         file.before = os.pread(handle, min(_SEEN_AGAIN, file.place), max(0, file.place - _SEEN_AGAIN))
-        return found, most - left
+        return scalars, len(data)
 
 
 class _Opened:
@@ -162,7 +163,7 @@ def _below(folder: str, name: str) -> str:
 
 
 def _sorted(entries: list["os.DirEntry[str]"]) -> _Listing:
-    listing = _Listing()
+    listing = _Listing(entries=len(entries))
     for entry in sorted(entries, key=lambda entry: entry.name):
         if entry.is_dir(follow_symlinks=False):
             if not entry.name.startswith(".") and entry.name not in _NO_PLACE:

@@ -13,18 +13,21 @@ from typing import Any
 from schedulearn import __version__
 from schedulearn.control.explain import Explanation
 from schedulearn.control.moves import Destination
-from schedulearn.domain.errors import Conflict, InvalidSpec, NotAllowed, NotFound
+from schedulearn.domain.errors import Conflict, InvalidSpec, NotAllowed, NotFound, OverLimit
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt
 from schedulearn.domain.spec import JobSpec, Target, Workers
 from schedulearn.domain.states import FINISHED, JobState
+from schedulearn.domain.units import format_size
 from schedulearn.executors.common import logs
 from schedulearn.executors.common.logs import LogChunk
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.service.advice import Adviser
+from schedulearn.service.audit import AuditLog
 from schedulearn.service.auth import Authenticator, Caller
 from schedulearn.service.besides import Besides
-from schedulearn.service.config import DataFolder
+from schedulearn.service.config import Caps, DataFolder
+from schedulearn.service.housekeeping import DISK
 from schedulearn.service.limits import check_cpus_limit
 from schedulearn.service.logins import Logins
 from schedulearn.service.moving import check_move, possible_moves
@@ -36,9 +39,10 @@ from schedulearn.service.rendezvous import Rendezvous
 from schedulearn.service.reports import add_reports
 from schedulearn.service.resizing import check_workers
 from schedulearn.service.servers import Servers
-from schedulearn.service.snapshots import DEFAULT_LIMIT, SnapshotFolder, Upload
+from schedulearn.service.snapshots import DEFAULT_LIMIT, SnapshotFolder
 from schedulearn.service.studies import Studies
 from schedulearn.service.targets import target_of
+from schedulearn.service.uploads import Uploads
 from schedulearn.service.views import (
     Advice,
     Counts,
@@ -51,7 +55,7 @@ from schedulearn.service.views import (
     PolicyView,
     WorkerUsage,
 )
-from schedulearn.store import JobRow, JobSort, Point, Store, StoredEvent, Timeline
+from schedulearn.store import JobRow, JobSort, Once, Point, Store, StoredEvent, Taken, Timeline
 
 _PAUSABLE = {JobState.QUEUED, JobState.RUNNING}
 
@@ -71,18 +75,21 @@ class Gateway:
         waiting: Waiting,
         roles: Sequence[str] = ("api", "scheduler"),
         snapshot_limit: int = DEFAULT_LIMIT,
+        caps: Caps | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`scheduler_seen` is the time of the scheduler's last sign of life, or None if nobody plays that role;
-        `waiting` tells the head of the queue."""
+        `waiting` tells the head of the queue, `caps` what one user may have."""
         self._store, self._data, self._wake, self._clock = store, data, wake, clock
         self._explain, self._policies = explain, policies
         self._scheduler_seen, self._roles = scheduler_seen, tuple(roles)
-        self._snapshots = SnapshotFolder(data / "snapshots", snapshot_limit)
+        self._caps = caps or Caps()
+        self.uploads = Uploads(store, SnapshotFolder(data / "snapshots", snapshot_limit), clock, self._caps.snapshots)
+        self.audit = AuditLog(store, clock)
         self._adviser = Adviser(store)
         self._closing = threading.Event()
         self.auth = Authenticator(store, clock)
-        self.people = People(store, self.auth, clock)
+        self.people = People(store, self.auth, clock, self._caps.tokens)
         self.notify = Desk(store, clock)
         self.beside = Besides(store, data, self._own)
         self.servers = Servers(store, wake, clock, lambda: self.health().scheduler_runs)
@@ -111,19 +118,39 @@ class Gateway:
         self.notify.check(caller, spec.notify)
         nodes = self._store.list_nodes()
         check_container(spec, nodes, self._store.setting("allow_mounts", []))
-        if spec.snapshot and not self._snapshots.has(spec.snapshot):
+        if spec.snapshot and not self.uploads.has(caller, spec.snapshot):
             problem = f"there is no such snapshot here: upload it first with PUT /api/v1/snapshots/{spec.snapshot}"
             raise InvalidSpec("snapshot", problem, "the SHA-256 of an uploaded snapshot")
+        known = self._store.known_jobs(spec.depends_on) if spec.depends_on else set()
         for other in spec.depends_on:
-            if self._store.job(other) is None:
+            if other not in known:
                 raise InvalidSpec("depends_on", f"there is no job {other}", "ids of jobs that exist")
         check_possible(spec, nodes)
+        self._check_disk(caller)
 
-    def submit(self, caller: Caller, spec: JobSpec) -> JobRow:
+    def submitted(self, caller: Caller, key: str, digest: str) -> JobRow | None:
+        """The job that the caller has made with this key of the same content (the `digest` tells); None: there is none.
+
+        It is not checked again, as much may have changed since.
+        """
+        caller.must_be_person()
+        known = self._store.submitted(Once(caller.id, key, digest))
+        return None if known is None else self._made(known)
+
+    def submit(self, caller: Caller, spec: JobSpec, key: str = "", digest: str = "") -> JobRow:
+        """With a `key`, what is sent once more makes no second job, also at the same time: the first is the answer."""
         self.check(caller, spec)
-        job = self._store.add_job(spec, caller.name, self.now(), f"submitted by {caller.name}")
+        once = Once(caller.id, key, digest) if key else None
+        cause = f"submitted by {caller.name}"
+        job = self._store.add_job(spec, caller.name, self.now(), cause, caller.id, once, self._caps.jobs)
         self._wake()
-        return self.job(job)
+        return self._made(job)
+
+    def _made(self, job: JobId) -> JobRow:
+        row = self._store.job(job)
+        if row is None:
+            raise Conflict(f"job {job} was made of this, and has been deleted since")
+        return row
 
     def cancel(self, caller: Caller, job: JobId) -> JobRow:
         row = self._own(caller, job)
@@ -205,9 +232,10 @@ class Gateway:
     ) -> tuple[list[JobRow], int]:
         return self._store.list_jobs(states, user, name, sort, descending, limit, offset, search)
 
-    def attempts(self, job: JobId) -> list[Attempt]:
-        self.job(job)
-        return self._store.attempts_of(job)
+    def attempts(self, job: JobId, limit: int, offset: int) -> tuple[list[Attempt], int]:
+        """Some of them, the first one first, and how many there were."""
+        total = self.job(job).attempts
+        return self._store.attempts_of(job, offset + 1, offset + limit), total
 
     def explain(self, job: JobId) -> tuple[JobRow, Explanation]:
         return self.job(job), self._explain(job)
@@ -216,17 +244,18 @@ class Gateway:
         """How heavy the job is, and a hint if it asks for far more, or less, than jobs like it."""
         return self._adviser.advise(row, self.now())
 
-    def curves(self, job: JobId, name: str | None, max_points: int) -> list[Curve]:
+    def curves(self, job: JobId, name: str | None, max_points: int, limit: int, offset: int) -> tuple[list[Curve], int]:
+        """A page of its curves, and how many it has."""
         self.job(job)
-        series = [s for s in self._store.series_of(job) if name is None or s.name == name]
-        return [Curve(s, self._store.curve(job, s.name, max_points)) for s in series]
+        return self._store.curves(job, name, max_points, limit, offset)
 
     def usage(
-        self, job: JobId, attempt: int | None, since: float | None, max_points: int
-    ) -> tuple[AttemptId, list[WorkerUsage]]:
-        """What its workers use: of the newest attempt unless another one is named."""
+        self, job: JobId, attempt: int | None, since: float | None, max_points: int, limit: int, offset: int
+    ) -> tuple[AttemptId, list[WorkerUsage], int]:
+        """What its workers use: of the newest attempt unless another one is named; a page, and of how many workers."""
         number = self.log_place(job, attempt, 0).attempt
-        return AttemptId(job, number), self._store.usage_of(job, number, since, max_points)
+        workers = self._store.usage_of(job, number, since, max_points, limit, offset)
+        return AttemptId(job, number), workers, self._store.usage_count(job, number)
 
     # --- output
 
@@ -237,7 +266,7 @@ class Gateway:
         if attempt is not None and not 1 <= attempt <= newest:
             raise NotFound(f"job {job} has no attempt {attempt}")
         if number and rank:
-            workers = next((a.workers for a in self._store.attempts_of(job) if a.id.number == number), [])
+            workers = next((a.workers for a in self._store.attempts_of(job, number, number)), [])
             if rank not in {worker.id.rank for worker in workers}:
                 raise NotFound(f"attempt {job}.{number} has no worker {rank}")
         return LogPlace(job, number, rank)
@@ -268,26 +297,12 @@ class Gateway:
     def last_event(self) -> int:
         return self._store.last_event_serial()
 
-    def report(self, caller: Caller, attempt: AttemptId, worker: WorkerId, points: Sequence[Point]) -> int:
-        """How many points were new."""
+    def report(self, caller: Caller, attempt: AttemptId, worker: WorkerId, points: Sequence[Point]) -> Taken:
         if caller.attempt != attempt:
             raise NotAllowed(f"only the token of attempt {attempt} may send its reports")
         if worker.of != attempt:
             raise InvalidSpec("worker", f"{worker} is not a worker of attempt {attempt}", f"{attempt}.0, …")
-        return add_reports(self._store, worker, points)
-
-    # --- snapshots
-
-    @property
-    def snapshot_limit(self) -> int:
-        return self._snapshots.limit
-
-    def has_snapshot(self, sha256: str) -> bool:
-        return self._snapshots.has(sha256)
-
-    def upload_snapshot(self, caller: Caller, sha256: str) -> Upload:
-        caller.must_be_person()
-        return self._snapshots.upload(sha256)
+        return add_reports(self._store, worker, points, self.now())
 
     # --- policy
 
@@ -336,13 +351,20 @@ class Gateway:
     def _own(self, caller: Caller, job: JobId) -> JobRow:
         caller.must_be_person()
         row = self.job(job)
-        caller.must_own(row.job.user, f"job {job}")
+        caller.must_own(row.owner, row.job.user, f"job {job}")
         return row
 
     def _check_priority(self, caller: Caller, priority: int) -> None:
         if priority > caller.max_priority and not caller.is_admin:
             problem = f"{priority} is above what {caller.name} may use"
             raise InvalidSpec("priority", problem, f"0..{caller.max_priority}")
+
+    def _check_disk(self, caller: Caller) -> None:
+        """As housekeeping has measured it, about once a minute."""
+        used, most = self._store.setting(DISK, {}).get(str(caller.id), 0), self._caps.disk
+        if most and used > most:
+            allowed = f"at most {format_size(most)} of one user; delete some (schedulearn rm), or their files"
+            raise OverLimit(f"the folders of your jobs take {format_size(used)}", allowed)
 
     def _ask(self, kind: str, row: JobRow, data: Mapping[str, Any], caller: Caller) -> JobRow:
         self._request(kind, row.job.id, data, caller)

@@ -1,14 +1,16 @@
-"""Files of finished jobs are kept for a set time and size, then removed, oldest first."""
+"""Files of finished jobs are kept for a set time and size, then removed, oldest first; so is the audit log, by time."""
 
 import logging
-import os
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from schedulearn.archive.remove import remove_tree
+from schedulearn.archive.walk import Tree
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.states import FINISHED
@@ -20,7 +22,8 @@ _EVERY = 600.0  # seconds between two rounds
 _MEASURE_EVERY = 60.0  # seconds
 _FIRST_MEASURE = 2.0  # seconds after the start, when the nodes are known
 _SNAPSHOT_AGE = 86400.0  # one that nobody needs is kept this long: the next submission is often of the same folder
-_PAGE = 500
+_KEYS_AGE = 2 * 86400.0  # how long the key of a submission is remembered
+DISK = "disk_of_users"  # the setting: bytes of the folders of each user's jobs, by the user's id
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +37,23 @@ class Storage:
     free_bytes: int
 
 
-def measure(folder: DataFolder) -> Storage:
+def measure(folder: DataFolder, jobs_bytes: int | None = None) -> Storage:
+    """`jobs_bytes` of the jobs' folders, if that is known already."""
     database = sum(_size(p) for p in folder.root.glob("schedulearn.db*"))
     logs = sum(folder_size(p) for p in folder.jobs.glob("*/attempts/*/*/log")) if folder.jobs.exists() else 0
     free = shutil.disk_usage(folder.root).free
-    return Storage(folder_size(folder.jobs), logs, folder_size(folder.snapshots), database, free)
+    jobs = folder_size(folder.jobs) if jobs_bytes is None else jobs_bytes
+    return Storage(jobs, logs, folder_size(folder.snapshots), database, free)
 
 
 def folder_size(folder: Path) -> int:
     """Bytes on disk below a folder; links are not followed, what vanishes meanwhile is not counted."""
-    total = 0
-    for parent, _, files in os.walk(folder):
-        total += sum(_size(Path(parent, name)) for name in files)
-    return total
+    try:
+        tree = Tree(folder, anyones=True)
+    except OSError:
+        return 0
+    with tree:
+        return sum(found.info.st_blocks * 512 for found in tree.below(strict=False) if not found.is_folder)
 
 
 def _size(path: Path) -> int:
@@ -56,12 +63,27 @@ def _size(path: Path) -> int:
         return 0
 
 
+def _remove(folder: Path) -> None:
+    try:
+        remove_tree(folder)
+    except OSError as error:  # the others must go on; the next round tries again
+        _LOG.warning("%s cannot be removed: %s", folder, error)
+
+
 class Housekeeper:
     """Removes what need not be kept. Never touches anything of a job that is not finished."""
 
-    def __init__(self, store: Store, folder: DataFolder, clock: Clock, keep_seconds: float, keep_bytes: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        folder: DataFolder,
+        clock: Clock,
+        keep_seconds: float,
+        keep_bytes: int,
+        keep_audit: float = 400 * 86400.0,
+    ) -> None:
         self._store, self._folder, self._clock = store, folder, clock
-        self._keep_seconds, self._keep_bytes = keep_seconds, keep_bytes
+        self._keep_seconds, self._keep_bytes, self._keep_audit = keep_seconds, keep_bytes, keep_audit
         self._stop = threading.Event()
 
     def start(self) -> None:
@@ -74,11 +96,18 @@ class Housekeeper:
         """One round; the jobs whose files were removed."""
         removed = self._clean_jobs()
         self._clean_snapshots()
+        self._store.drop_audit(self._clock.now() - self._keep_audit)
+        self._store.drop_submissions(self._clock.now() - _KEYS_AGE)
         return removed
 
     def note_storage(self) -> None:
-        """Write down what everything takes, for whoever asks the API."""
-        taken = asdict(measure(self._folder))
+        """Write down what everything takes, for whoever asks the API; and what each user's jobs take, for their cap."""
+        sizes = {JobId(int(p.name)): folder_size(p) for p in self._folder.jobs.glob("*") if p.name.isdigit()}
+        used: Counter[str] = Counter()
+        for job, owner in self._store.owners_of(sizes).items():
+            used[str(owner)] += sizes[job]
+        self._store.set_setting(DISK, used)
+        taken = asdict(measure(self._folder, sum(sizes.values())))
         # The data folder is on the service's own machine.
         here = [node.name for node in self._store.list_nodes() if not node.address or node.address.startswith("unix:")]
         self._store.set_setting("storage", dict.fromkeys(here[:1], taken))
@@ -99,7 +128,7 @@ class Housekeeper:
     def _clean_jobs(self) -> list[JobId]:
         on_disk = {JobId(int(p.name)): p for p in self._folder.jobs.glob("*") if p.name.isdigit()}
         for half_gone in self._folder.jobs.glob("*.gone"):  # the service was killed while it removed a job
-            shutil.rmtree(half_gone, ignore_errors=True)
+            _remove(half_gone)
         finished = self._finished_times(on_disk)
         sizes = {job: folder_size(on_disk[job]) for job in finished}
         total, oldest_kept = sum(sizes.values()), self._clock.now() - self._keep_seconds
@@ -107,7 +136,7 @@ class Housekeeper:
         for job in sorted(finished, key=lambda job: finished[job]):
             if finished[job] >= oldest_kept and total <= self._keep_bytes:
                 break
-            shutil.rmtree(on_disk[job], ignore_errors=True)
+            _remove(on_disk[job])
             total -= sizes[job]
             removed.append(job)
         if removed:
@@ -132,5 +161,7 @@ class Housekeeper:
         # Reading a long queue takes its time, and most rounds find nothing old.
         needed = {job.spec.snapshot for job in self._store.load_state().jobs} if old else set()
         for file in old:
-            if file.name.removesuffix(".tar.gz") not in needed:
+            name = file.name.removesuffix(".tar.gz")
+            if name not in needed and file.stat().st_mtime < newest:  # nobody has asked for it meanwhile
+                self._store.drop_snapshots([name])  # first: what nobody has is not used while it goes
                 file.unlink(missing_ok=True)

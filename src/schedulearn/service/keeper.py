@@ -15,6 +15,7 @@ from schedulearn.domain.ports import Clock
 from schedulearn.domain.resources import CPUS, GPUS, MEMORY, Resources
 from schedulearn.executors.fleet import Fleet
 from schedulearn.executors.process import ProcessExecutor, discover_node
+from schedulearn.executors.process.isolation import isolation
 from schedulearn.service.config import DataFolder, Options
 from schedulearn.store import Request
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 LOCAL, LOCAL_DOCKER = NodeName("local"), NodeName("local-docker")
 THIS_MACHINE = frozenset({LOCAL, LOCAL_DOCKER})  # what `up --executor` makes; nobody adds or removes them by hand
+ISOLATION = "isolation"  # a setting: what separates plain processes
 _SERVICE = "the service, as it was started with another --executor"
 
 
@@ -55,6 +57,11 @@ class NodeKeeper:
         if report.problems:
             problems = "; ".join(problem for _, problem in report.problems)
             raise SchedulearnError(f"--executor {self._options.executor} does not work: {problems}")
+
+    def isolation(self, own_users: str) -> list[str]:
+        """What separates plain processes on this machine, in words; `own_users`: their uids."""
+        node = self._local.get(LOCAL)
+        return isolation(own_users, bool(node.devices)) if node else []
 
     # --- called by the scheduler's thread
 
@@ -163,7 +170,13 @@ class NodeKeeper:
         from schedulearn.executors.docker.rules import Rules
 
         shared = self._options.shared_checkpoints
-        return Rules(mounts=self._options.allow_mounts, shared_checkpoints=str(shared) if shared else "")
+        return Rules(
+            mounts=self._options.allow_mounts,
+            shared_checkpoints=str(shared) if shared else "",
+            networks=self._options.networks,
+            host_network=self._options.host_network,
+            setup_seconds=self._options.setup_time,
+        )
 
     def _engine(self, node: Node) -> "Engine":
         from schedulearn.executors.docker.connect import Engine

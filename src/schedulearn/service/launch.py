@@ -13,25 +13,27 @@ from schedulearn.domain.job import Attempt, Job, Worker
 from schedulearn.domain.ports import HERE, Launch
 from schedulearn.service.auth import hash_token, new_token
 from schedulearn.service.config import DataFolder
-from schedulearn.store import Store
+from schedulearn.service.identity import LARGEST, Identities
+from schedulearn.store import Store, UserRow
 
 
 class Launcher:
     """Makes the launches of an attempt: tokens, ports, identities."""
 
-    def __init__(self, store: Store, folder: DataFolder) -> None:
-        self._store, self._folder = store, folder
+    def __init__(self, store: Store, folder: DataFolder, identities: Identities) -> None:
+        self._store, self._folder, self._identities = store, folder, identities
         self._ports = Ports()
 
     def launches(self, job: Job, attempt: Attempt, now: float, ranks: Collection[int] | None = None) -> list[Launch]:
         """Those of these workers (None: of all that count); later ones join a group that is there."""
         token = new_token()
         self._store.add_token(job.user, f"attempt {attempt.id}", hash_token(token), now, attempt.id)
-        user = self._store.user(job.user)
+        ids = self._ids(job, {worker.node for worker in attempt.crew})
         url = self._store.setting("url", "")  # the API may be another process
         crew, here = attempt.crew, Counter[NodeName]()
         port, together = self._ports.next(), len({worker.node for worker in crew}) == 1
         leader = HERE if together else self._host_of(crew[0].node, url)
+        elsewhere = job.spec.hot and self._could_join(job, crew[0].node)
         launches = []
         for worker in crew:
             launches.append(
@@ -47,20 +49,39 @@ class Launcher:
                     master_addr=leader,
                     master_port=port,
                     together=together,
+                    elsewhere=elsewhere,
                     snapshot=self._snapshot(job),
                     url=url,
                     token=token,
-                    uid=user.uid if user else None,
-                    gid=user.gid if user else None,
+                    uid=ids[worker.node][0],
+                    gid=ids[worker.node][1],
                 )
             )
             here[worker.node] += 1
         return [one for one in launches if ranks is None or one.worker.rank in ranks]
 
+    def _ids(self, job: Job, nodes: Collection[NodeName]) -> dict[NodeName, tuple[int, int] | tuple[None, None]]:
+        """Whom its workers run as on each of these nodes. A user that is not there any more has no rights at all."""
+        user = self._store.user_of(job.id)  # not by name, which may be somebody else's by now
+        user = user or UserRow(job.user, "user", id=LARGEST)
+        containers = {node.name for node in self._store.list_nodes() if node.executor == "docker"}
+        known = self._identities
+        return {
+            node: known.in_container(user) if node in containers else known.as_process(user) or (None, None)
+            for node in nodes
+        }
+
     def _host_of(self, name: NodeName, url: str) -> str:
         """Where workers on other nodes find one on this node; this machine is where jobs find the API."""
         node = next((node for node in self._store.list_nodes() if node.name == name), None)
         return (node.host if node else "") or urlsplit(url).hostname or HERE
+
+    def _could_join(self, job: Job, node: NodeName) -> bool:
+        """Whether workers may join on other nodes than this one."""
+        shape = job.shape
+        return not shape.one_node and any(
+            shape.suits(other) for other in self._store.list_nodes() if other.name != node
+        )
 
     def _snapshot(self, job: Job) -> Path | None:
         sha = job.spec.snapshot

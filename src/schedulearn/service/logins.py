@@ -27,7 +27,7 @@ class Logins:
 
     def __init__(self, people: People, clock: Callable[[], float]) -> None:
         self._people, self._clock = people, clock
-        self._codes: dict[str, tuple[str, float]] = {}  # hash -> user, good until
+        self._codes: dict[str, tuple[str, int, float]] = {}  # hash -> user, id of the user, good until
         self._lock = threading.Lock()
 
     def issue(self, caller: Caller, user: str | None = None) -> Login:
@@ -36,16 +36,16 @@ class Logins:
         owner = user or caller.name
         if owner != caller.name and not caller.is_admin:
             raise NotAllowed("only an administrator may let somebody else log in")
-        self._people.find(owner)
         return self.issue_for(owner)
 
     def issue_for(self, user: str) -> Login:
         code, until = secrets.token_urlsafe(24), self._clock() + GOOD_FOR
+        known = self._people.find(user)
         with self._lock:
-            theirs = [digest for digest, (owner, _) in self._codes.items() if owner == user]
+            theirs = [digest for digest, (owner, *_) in self._codes.items() if owner == user]
             if len(theirs) >= _MOST_CODES:
                 del self._codes[theirs[0]]  # in the order of their making
-            self._codes[hash_token(code)] = user, until
+            self._codes[hash_token(code)] = user, known.id, until
         return Login(code, user, until)
 
     def redeem(self, code: str) -> NewToken:
@@ -54,8 +54,9 @@ class Logins:
         NotAuthenticated if the code is not, or no longer, good.
         """
         with self._lock:
-            user, until = self._codes.pop(hash_token(code), ("", 0.0))
-        if until <= self._clock():
+            user, id, until = self._codes.pop(hash_token(code), ("", 0, 0.0))
+        # A name may have been given to somebody else since.
+        if until <= self._clock() or not self._people.is_there(user, id):
             raise NotAuthenticated("this code was used before, is too old, or never was: ask for a new one")
         self._people.drop_oldest(user, LABEL, _MOST_TOKENS - 1)
         return self._people.make_token(user, LABEL, UNUSED_FOR)

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from schedulearn.domain.spec import Metric
+from schedulearn.service.pattern import compile_pattern
 from schedulearn.service.tags import is_foreign, likeness
 
-LONGEST = 512  # characters of a line that are looked at; also what bounds the cost of a clumsy pattern
-_NUMBER = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|[-+]?inf(?:inity)?)"
+LONGEST = 512  # characters of a line that are looked at
+# What a job prints must not make these slow: no two repetitions in a row can take the same characters, and where they
+# could, the first keeps what it has (`++`, `*+`). A test feeds them lines that would show it.
+_NUMBER = r"([-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:e[-+]?\d++)?|nan|[-+]?inf(?:inity)?)"
 _COUNTED = r"(\d{1,15})\s*/\s*(\d{1,15}|\?|-+|Unknown)"  # batch and how many there are
 _EPOCH = r"\bepoch\b[\s:=#\[(]*(\d{1,15})"
 
@@ -29,14 +32,14 @@ _IN_WORDS = re.compile(
     re.IGNORECASE,
 )
 _EPOCH_BEFORE = re.compile(_EPOCH, re.IGNORECASE)
-_NAMED = re.compile(rf"([A-Za-z_][\w/.-]*)\s*[=:]\s*{_NUMBER}(?!\w|\.\d)", re.IGNORECASE)
+_NAMED = re.compile(
+    rf"(?<![\w/.-])(?:(?![A-Za-z_])[\w/.-])*+([A-Za-z_][\w/.-]*+)\s*+[=:]\s*+{_NUMBER}(?!\w|\.\d)", re.IGNORECASE
+)
 
 
-def pattern_of(metric: Metric) -> re.Pattern[str]:
-    """What to look for: the user's own pattern, or `loss: 0.31`, `loss=0.31`, `Loss 0.31`."""
-    if metric.pattern:
-        return re.compile(metric.pattern)
-    return re.compile(rf"(?<![\w-]){re.escape(metric.name)}\b[\s:=]*{_NUMBER}(?!\w|\.\d)", re.IGNORECASE)
+def usual_pattern(name: str) -> re.Pattern[str]:
+    """What to look for where the user has no pattern: `loss: 0.31`, `loss=0.31`, `Loss 0.31`."""
+    return re.compile(rf"(?<![\w-]){re.escape(name)}\b[\s:=]*+{_NUMBER}(?!\w|\.\d)", re.IGNORECASE)
 
 
 def clean(raw: bytes) -> str:
@@ -145,8 +148,9 @@ class Reader:
     """Reads the output of one worker, line by line."""
 
     def __init__(self, metric: Metric, step: int, from_beginning: bool) -> None:
-        """`step` is the last one known of the job."""
-        self._metric, self._pattern = metric, pattern_of(metric)
+        """`step` is the last one known of the job. InvalidSpec if the metric's pattern is not one that may be used."""
+        self._name, self._usual = metric.name, usual_pattern(metric.name)
+        self._own = compile_pattern(metric.pattern) if metric.pattern else None
         self._steps = _Steps(0 if from_beginning else step)
         self._step = step
         self._value: float | None = None
@@ -173,17 +177,20 @@ class Reader:
         return int(found[1]) if found else self._step + 1
 
     def _find(self, text: str, is_bar: bool) -> float | None:
-        for found in self._pattern.finditer(text):
-            if self._metric.pattern or not is_foreign(text[: found.start()]):
-                return _float(found[1] if found.re.groups else found[0])
-        return self._in_bar(text) if is_bar and not self._metric.pattern else None
+        if self._own:
+            match = self._own.search(text)
+            return _float(match[1]) if match else None
+        for found in self._usual.finditer(text):
+            if not is_foreign(text[: found.start()]):
+                return _float(found[1])
+        return self._in_bar(text) if is_bar else None
 
     def _in_bar(self, text: str) -> float | None:
         """Lightning's bar has the names that the program gave: `train_loss_step=0.31` is its loss."""
         fits = [
             (fit, found.start(), found[2])
             for found in _NAMED.finditer(text)
-            if (fit := likeness(self._metric.name, found[1])) is not None
+            if (fit := likeness(self._name, found[1])) is not None
         ]
         return _float(min(fits)[2]) if fits else None
 

@@ -5,12 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Unpack
 
-from schedulearn.domain.errors import Conflict, NotAllowed, NotFound
-from schedulearn.domain.states import FINISHED, JobState
+from schedulearn.domain.errors import Conflict, InvalidSpec, NotAllowed, NotFound
 from schedulearn.service.auth import ADMIN, Authenticator, Caller, hash_token, new_token
+from schedulearn.service.identity import ROOT, Identities
 from schedulearn.store import Store, TokenRow, UserChanges, UserRole, UserRow
-
-_UNFINISHED = [state for state in JobState if state not in FINISHED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +22,11 @@ class NewToken:
 
 
 class People:
-    def __init__(self, store: Store, auth: Authenticator, clock: Callable[[], float] = time.time) -> None:
-        self._store, self._auth, self._clock = store, auth, clock
+    def __init__(
+        self, store: Store, auth: Authenticator, clock: Callable[[], float] = time.time, most_tokens: int = 0
+    ) -> None:
+        """`most_tokens` of one user; 0: any number."""
+        self._store, self._auth, self._clock, self._most_tokens = store, auth, clock, most_tokens
 
     def whoami(self, caller: Caller) -> UserRow:
         return self.find(caller.name)
@@ -35,14 +36,46 @@ class People:
         return self._store.users()
 
     def add_user(
-        self, caller: Caller, name: str, role: UserRole, uid: int | None, gid: int | None, max_priority: int | None
+        self,
+        caller: Caller,
+        name: str,
+        role: UserRole,
+        uid: int | None,
+        gid: int | None,
+        max_priority: int | None,
+        *,
+        root: bool = False,
     ) -> UserRow:
+        """`root`: the user's jobs run as root where they are plain processes of this machine."""
         caller.must_be_admin()
+        uid = _with_root(uid, root)
+        identities = Identities.told(self._store)
+        identities.check(uid, gid)
+        identities.check_room(self._store.last_user_id() + 1)
         return self._store.add_user(name, role, uid, gid, max_priority)
 
-    def update_user(self, caller: Caller, name: str, **changes: Unpack[UserChanges]) -> UserRow:
+    def runs_as(self, user: UserRow) -> str:
+        """Whom jobs of this user run as, in words."""
+        return Identities.told(self._store).runs_as(user)
+
+    def notes(self, user: UserRow) -> list[str]:
+        """What an administrator should know of this user's jobs."""
+        return Identities.told(self._store).notes(user, len(self._store.users()) - 1)
+
+    def update_user(
+        self, caller: Caller, name: str, root: bool | None = None, **changes: Unpack[UserChanges]
+    ) -> UserRow:
+        """`root`: as for `add_user`; None: as it is."""
         caller.must_be_admin()
         user = self.find(name)
+        if root:
+            changes["uid"] = _with_root(changes.get("uid"), root)
+            changes.setdefault("gid", None)
+        elif root is False and user.uid == ROOT:
+            changes.setdefault("uid", None)
+        if "uid" in changes and changes["uid"] is None:
+            changes.setdefault("gid", None)
+        Identities.told(self._store).check(changes.get("uid", user.uid), changes.get("gid", user.gid))
         if changes.get("role", ADMIN) != ADMIN:
             self._keep_an_admin(user)
         changed = self._store.update_user(name, **changes)
@@ -53,10 +86,7 @@ class People:
         """The user and all their tokens. Their finished jobs stay."""
         caller.must_be_admin()
         self._keep_an_admin(self.find(name))
-        _, unfinished = self._store.list_jobs(states=_UNFINISHED, user=name, limit=1)
-        if unfinished:
-            raise Conflict(f"{name} has unfinished jobs ({unfinished}): cancel them first")
-        self._store.remove_user(name)
+        self._store.remove_user(name, idle=True)
         self._auth.forget()
 
     def tokens(self, caller: Caller) -> list[TokenRow]:
@@ -76,7 +106,7 @@ class People:
         self.find(owner)
         token, now = new_token(), self._clock()
         until = None if lasts is None else now + lasts
-        serial = self._store.add_token(owner, label, hash_token(token), now, expires_at=until)
+        serial = self._store.add_token(owner, label, hash_token(token), now, expires_at=until, most=self._most_tokens)
         return NewToken(serial, token, owner, label)
 
     def drop_oldest(self, owner: str, label: str, keep: int) -> None:
@@ -104,6 +134,17 @@ class People:
             raise NotFound(f"there is no user {name!r}")
         return user
 
+    def is_there(self, name: str, id: int) -> bool:
+        """Whether the one of that name is still the same."""
+        user = self._store.user(name)
+        return user is not None and user.id == id
+
     def _keep_an_admin(self, user: UserRow) -> None:
         if user.role == ADMIN and sum(1 for other in self._store.users() if other.role == ADMIN) == 1:
             raise Conflict(f"{user.name} is the only administrator")
+
+
+def _with_root(uid: int | None, root: bool) -> int | None:
+    if root and uid is not None:
+        raise InvalidSpec("root", "the user has a uid, too", "root or a uid, not both")
+    return ROOT if root else uid

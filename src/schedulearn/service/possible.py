@@ -50,13 +50,19 @@ def check_container(spec: JobSpec, nodes: Sequence[Node], allow_mounts: Sequence
 
 
 def _check_mounts(spec: JobSpec, allow_mounts: Sequence[str]) -> None:
-    from schedulearn.executors.docker.rules import Rules, checked_mounts
+    from schedulearn.executors.docker.mounts import checked_mounts
 
     try:
-        checked_mounts(spec.mounts, Rules(mounts=tuple(allow_mounts)))
+        checked_mounts(spec.mounts, allow_mounts)
     except ExecutorError as error:
-        allowed = f"below {', '.join(allow_mounts)}" if allow_mounts else "none: see up --allow-mounts"
+        allowed = _mounts_allowed(allow_mounts)
         raise InvalidSpec("mounts", str(error), allowed) from error
+
+
+def _mounts_allowed(allow_mounts: Sequence[str]) -> str:
+    """In words: of what jobs may write to only the whole."""
+    words = [text.removesuffix(":rw") if text.endswith(":rw") else f"{text} and below" for text in allow_mounts]
+    return ", ".join(words) or "none: see up --allow-mounts"
 
 
 def _check_gpu_type(shape: Shape, nodes: Sequence[Node]) -> None:

@@ -1,32 +1,44 @@
 """Progress that a job did not report itself: what is found in its output, its event files and its spool."""
 
-import json
 import logging
-import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from schedulearn.domain.errors import NotFound
 from schedulearn.domain.ids import WorkerId
+from schedulearn.domain.job import HistoryEvent
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.spec import Metric
 from schedulearn.executors.common import logs
+from schedulearn.executors.common.paths import SPOOL
 from schedulearn.service.boards import BoardWatcher, Folders
+from schedulearn.service.effort import Effort
 from schedulearn.service.output import LONGEST, Reader, clean
 from schedulearn.service.reports import add_reports
-from schedulearn.store import Found, Point, Store
+from schedulearn.service.spool import spooled
+from schedulearn.store import GIVEN_UP, Found, Point, Store
 
 _LOG = logging.getLogger(__name__)
 _EVERY = 1.0  # seconds between two looks at the output of all running jobs
-_CHUNK = 1 << 18  # bytes read at once
+_CHUNK = 1 << 16  # bytes read at once
 _BEHIND = 1 << 22  # a job that prints faster than this between two looks is read from its latest output on
+_EFFORT = 0.25  # seconds of the processor for the output of one job in one look; the rest is read at the next
+_LAST_EFFORT = 1.0  # when it has ended: there is no next look
+_LAST_OUTPUT = 1 << 16  # bytes that are then read in any case
 _LONGEST_REST = 4 * LONGEST  # bytes of a line without an end that are kept
+_LONGEST_CAUSE = 500  # characters
+_STATES = 64  # of one line that are looked at for the newest which says something
 _REWRITES = re.compile(rb"\r|\x08{2,}")  # a progress bar goes back to the beginning of its line
+
+
+class _MatchingFailed(Exception):
+    """This job's output cannot be searched."""
 
 
 @dataclass(slots=True)
@@ -39,6 +51,11 @@ class _Watched:
     stored: int  # how far the store says it was
     rest: bytes = b""  # the beginning of a line, or of a new state of it, that is not complete yet
     points: list[Point] = field(default_factory=list)  # that are not stored yet
+
+    @property
+    def end(self) -> int:
+        """How much it has printed."""
+        return logs.read(self.folder / "log", None, 0).end
 
     def take(self) -> Found | None:
         """What the store does not have yet."""
@@ -72,19 +89,26 @@ class ProgressWatcher:
         if worker.rank != 0 and not leads:
             return  # the workers of a data-parallel job print the same loss
         with self._lock:
-            if worker in self._watched:
-                return
-            offset = self._store.pattern_offset(worker)
-            known = {series.name: series.step for series in self._store.series_of(worker.job)}
-            reader = Reader(metric, known.get(metric.name, 0), from_beginning=offset == 0)
-            self._watched[worker] = _Watched(worker, self._folder_of(worker), metric.name, reader, offset, offset)
+            if worker not in self._watched:
+                self._begin(worker, metric)
+
+    def _begin(self, worker: WorkerId, metric: Metric) -> None:
+        offset = self._store.pattern_offset(worker)
+        if offset == GIVEN_UP:
+            return
+        try:
+            reader = Reader(metric, self._store.last_step(worker.job, metric.name), from_beginning=offset == 0)
+        except Exception as error:  # a pattern that was taken by an earlier version, say
+            self._give_up(worker, error)
+            return
+        self._watched[worker] = _Watched(worker, self._folder_of(worker), metric.name, reader, offset, offset)
 
     def finish(self, worker: WorkerId) -> None:
         """The worker has ended: read what is left, then stop following."""
         with self._lock:
             watched = self._watched.pop(worker, None)
             if watched:
-                self._quietly(partial(self._read, watched, last=True))
+                self._guard(watched, partial(self._read_last, watched))
                 self._quietly(partial(self._keep, [watched]))
         self._boards.finish(worker)
         self._quietly(partial(self._take_spool, worker))
@@ -98,19 +122,27 @@ class ProgressWatcher:
         self._stop.set()
 
     def _run(self) -> None:
-        while not self._stop.wait(_EVERY):
+        took = 0.0
+        while not self._stop.wait(max(_EVERY, took)):  # however much is printed: half of the time is for others
+            began = time.monotonic()
             self.look()
+            took = time.monotonic() - began
 
     def look(self) -> None:
         """See what is new in the output of all workers."""
-        for worker in list(self._watched):
+        grown = {each.worker: end for each in list(self._watched.values()) if (end := each.end) > each.offset}
+        with self._lock:
+            news = {worker: end for worker, end in grown.items() if worker in self._watched}
+            if not news or not self._quietly(partial(self._claim, news)):
+                return
+        for worker, end in news.items():
             with self._lock:
                 if watched := self._watched.get(worker):
-                    self._quietly(partial(self._read, watched))
+                    self._guard(watched, partial(self._read, watched, end, Effort(_EFFORT)))
         with self._lock:
             self._quietly(partial(self._keep, self._watched.values()))
 
-    def _quietly(self, look: Callable[[], None]) -> None:
+    def _quietly(self, look: Callable[[], None]) -> bool:
         """Watching must never disturb scheduling: what cannot be read now is read at the next look, or not at all."""
         try:
             look()
@@ -118,24 +150,61 @@ class ProgressWatcher:
             pass  # the job was deleted meanwhile
         except Exception:
             _LOG.warning("progress could not be read", exc_info=True)
+            return False
+        return True
 
-    def _read(self, watched: _Watched, *, last: bool = False) -> None:
-        folder = watched.folder / "log"
-        end = logs.read(folder, None, 0).end
-        if end <= watched.offset and not (last and watched.rest):
-            return
+    def _guard(self, watched: _Watched, read: Callable[[], None]) -> None:
+        """A job whose output cannot be searched is given up, not the others, nor the service."""
+
+        def guarded() -> None:
+            try:
+                read()
+            except _MatchingFailed as failure:
+                self._watched.pop(watched.worker, None)
+                watched.points, watched.rest, watched.offset = [], b"", watched.stored  # there is nothing left to keep
+                self._give_up(watched.worker, failure.__cause__ or failure)
+
+        self._quietly(guarded)
+
+    def _give_up(self, worker: WorkerId, error: BaseException) -> None:
+        _LOG.warning("the output of %s is not searched any more: %r", worker, error)
+        cause = f"its output is not searched for its metric any more: {error}"[:_LONGEST_CAUSE]
+        self._store.give_up_output(worker)
+        self._store.note_once(HistoryEvent(self._clock.now(), "output_unread", cause, worker.job, worker.attempt))
+
+    def _claim(self, news: Mapping[WorkerId, int]) -> None:
+        """Say how far each is read now, before anything is matched: should this process die over it, the next does not
+        die over the same lines again."""
+        self._store.add_found([Found(worker, end) for worker, end in news.items()])
+        for worker, end in news.items():
+            self._watched[worker].stored = end
+
+    def _read(self, watched: _Watched, end: int, effort: Effort) -> None:
         if end - watched.offset > _BEHIND:
             watched.offset, watched.rest = end - _BEHIND, b""
         while watched.offset < end:
-            chunk = logs.read(folder, watched.offset, _CHUNK)
+            chunk = logs.read(watched.folder / "log", watched.offset, _CHUNK)
             if not chunk.data:
                 break
             if chunk.offset != watched.offset:
                 watched.rest = b""  # the oldest output was removed meanwhile: what follows is another line
-            watched.points += self._points(watched, chunk.offset, chunk.data)
-            watched.offset = chunk.next_offset
-        if last and watched.rest:
-            watched.points += self._points(watched, watched.offset, b"\n")
+            self._search(watched, chunk.offset, chunk.data, effort)
+            if effort.spent:
+                break
+
+    def _read_last(self, watched: _Watched) -> None:
+        end = watched.end
+        if end > watched.offset:
+            self._store.add_found([Found(watched.worker, end)])  # before it is matched, as in `_claim`
+            watched.stored = end
+            self._read(watched, end, Effort(_LAST_EFFORT))
+        if end - watched.offset > _LAST_OUTPUT:  # too much to read all: the end says most
+            watched.offset, watched.rest = end - _LAST_OUTPUT, b""
+        if end > watched.offset:
+            self._read(watched, end, Effort(_LAST_EFFORT))
+        if watched.rest:
+            self._search(watched, watched.offset, b"\n", Effort(_LAST_EFFORT))
+            watched.offset = end
 
     def _keep(self, watched: Iterable[_Watched]) -> None:
         """One transaction for all: each costs as much as reading hundreds of lines."""
@@ -143,49 +212,53 @@ class ProgressWatcher:
         if found:
             self._store.add_found(found)
 
-    def _points(self, watched: _Watched, offset: int, data: bytes) -> Iterator[Point]:
-        start = offset - len(watched.rest)
-        *lines, rest = (watched.rest + data).split(b"\n")
-        for line in lines:
-            yield from self._newest(watched, start, line, ended=True)
-            start += len(line) + 1
+    def _search(self, watched: _Watched, offset: int, data: bytes, effort: Effort) -> None:
+        """Take what the data has, line by line, as far as the effort allows."""
+        data, start = watched.rest + data, offset - len(watched.rest)
+        begin = 0
+        while (end := data.find(b"\n", begin)) >= 0:
+            if end > begin:
+                self._newest(watched, start + begin, data[begin:end], ended=True)
+            begin = end + 1
+            if effort.spent:
+                watched.offset, watched.rest = start + begin, b""
+                return
         # A bar may go on for hours in one line. What stands before its last return to the beginning is a whole state.
+        rest = data[begin:]
         whole = max((found.end() for found in _REWRITES.finditer(rest)), default=0)
-        yield from self._newest(watched, start, rest[:whole], ended=False)
+        self._newest(watched, start + begin, rest[:whole], ended=False)
+        watched.offset = start + len(data)
         watched.rest = rest[whole:][-_LONGEST_REST:]  # an endless line must not grow here without end
 
-    def _newest(self, watched: _Watched, start: int, line: bytes, *, ended: bool) -> Iterator[Point]:
+    def _newest(self, watched: _Watched, start: int, line: bytes, *, ended: bool) -> None:
         """What the newest state of a line says."""
         end = len(line)
-        for back in [*reversed(list(_REWRITES.finditer(line))), None]:
-            begin = back.end() if back else 0
-            text = clean(line[begin:end])
+        for back_from, back_to in reversed(_returns(line)):
+            text = clean(line[back_to:end])
             if text.strip():
-                if found := watched.reader.read(text, ended):
+                if found := _match(watched.reader, text, ended):
                     # The place in the output numbers the point: read twice, it is stored once.
-                    yield Point(start + begin + 1, self._clock.now(), found[0], watched.name, found[1])
+                    place = start + back_to + 1
+                    watched.points.append(Point(place, self._clock.now(), found[0], watched.name, found[1]))
                 return
-            end = back.start() if back else 0
+            end = back_from
 
     def _take_spool(self, worker: WorkerId) -> None:
         """Reports that the job could not deliver while the service was away."""
-        spool = self._folder_of(worker) / "spool.jsonl"
-        if not spool.exists():
-            return
-        points: list[Point] = []
-        for line in spool.read_bytes().splitlines():
-            points += _points_of(line)
-        if points:
-            points.sort()
-            add_reports(self._store, worker, points)
+        spool = self._folder_of(worker) / SPOOL
+        for points in spooled(spool):
+            add_reports(self._store, worker, sorted(points), self._clock.now())
+        spool.unlink(missing_ok=True)  # it has been taken: whoever asks again finds nothing to do
 
 
-def _points_of(line: bytes) -> list[Point]:
-    """One line of a spool; a line that was cut off by a crash has nothing."""
+def _returns(line: bytes) -> list[tuple[int, int]]:
+    """Where the last states of a line begin: after its beginning, or after a return to it (from, to)."""
+    last = deque(((found.start(), found.end()) for found in _REWRITES.finditer(line)), maxlen=_STATES)
+    return [*last] if len(last) == _STATES else [(0, 0), *last]
+
+
+def _match(reader: Reader, text: str, ended: bool) -> tuple[int, float] | None:
     try:
-        report: dict[str, Any] = json.loads(line)
-        seq, at, step = int(report["seq"]), float(report["at"]), int(report["step"])
-        values = [(str(name), float(value)) for name, value in report["values"].items()]
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-        return []
-    return [Point(seq, at, step, name, value) for name, value in values if not math.isinf(at)]
+        return reader.read(text, ended)
+    except Exception as error:
+        raise _MatchingFailed from error

@@ -1,13 +1,23 @@
-"""Takes in what workers report."""
+"""Takes in what workers report, and says in a job's story what is not taken."""
 
 from collections.abc import Sequence
 
-from schedulearn.domain.ids import WorkerId
-from schedulearn.store import Point, Store
+from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.domain.job import HistoryEvent
+from schedulearn.store import MOST_SERIES, Point, Store, Taken
 
 
-def add_reports(store: Store, worker: WorkerId, points: Sequence[Point]) -> int:
-    """How many were new. Where workers come and go only the leader reports, and the curve goes on with the next one."""
+def add_reports(store: Store, worker: WorkerId, points: Sequence[Point], now: float) -> Taken:
+    """Where workers come and go only the leader reports, and the curve goes on with the next one."""
     row = store.job(worker.job) if worker.rank else None
     series = 0 if row and row.job.spec.hot else worker.rank
-    return store.add_points(worker.job, worker.attempt, worker.rank, "report", points, series)
+    taken = store.add_points(worker.job, worker.attempt, worker.rank, "report", points, series)
+    say_dropped(store, worker.job, taken, now)
+    return taken
+
+
+def say_dropped(store: Store, job: JobId, taken: Taken, now: float) -> None:
+    """Once in the life of a job."""
+    if taken.dropped:
+        cause = f"it has {MOST_SERIES} metrics, the most that are kept of a job: values of further ones are dropped"
+        store.note_once(HistoryEvent(now, "metrics_full", cause, job))

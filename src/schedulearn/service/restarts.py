@@ -71,7 +71,8 @@ class Restarts:
             self._store.set_setting(_SETTING, [list(restart) for restart in self._known()])
 
     def _await(self, job: Job, attempt: Attempt) -> None:
-        before = next((a for a in self._store.attempts_of(job.id) if a.id.number == attempt.id.number - 1), None)
+        number = attempt.id.number - 1
+        before = next(iter(self._store.attempts_of(job.id, number, number)), None)
         if before is None or before.stop not in _OURS or before.stop_asked_at is None or before.ended_at is None:
             return
         self._awaited[attempt.id] = _Awaited(
@@ -81,7 +82,7 @@ class Restarts:
             stopping=max(0.0, before.ended_at - before.stop_asked_at),
             created_at=attempt.created_at,
             started_at=max(worker.started_at or 0.0 for worker in attempt.workers),
-            reports=bool(self._store.series_of(job.id)),
+            reports=bool(self._store.series_of(job.id, limit=1)),
         )
 
     def _measure(self, awaited: _Awaited, jobs: Mapping[JobId, Job], now: float) -> Restart | None:

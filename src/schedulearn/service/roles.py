@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -27,8 +28,10 @@ class RoleLock:
 
     def acquire(self) -> None:
         """RoleTaken, naming the holder, if another process has it."""
-        file = open(self._path, "a+")  # noqa: SIM115 - held open for as long as the role is played
+        # Whoever can open a file can lock it, and keep the service from starting.
+        file = open(self._path, "a+", opener=partial(os.open, mode=0o600))  # noqa: SIM115 - open while it plays the role
         try:
+            os.fchmod(file.fileno(), 0o600)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.close()

@@ -1,6 +1,5 @@
 """The service put together: which parts there are, and in which order they start and stop."""
 
-import fcntl
 import json
 import logging
 import os
@@ -11,8 +10,9 @@ from pathlib import Path
 
 from schedulearn.domain.events import Event
 from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.executors.common.paths import JobPaths, WorkerPaths
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked
 from schedulearn.executors.fleet import Fleet
+from schedulearn.executors.process.view import detect_mounts
 from schedulearn.service.attendant import Attendant
 from schedulearn.service.auth import hash_token, new_token
 from schedulearn.service.clock import SteadyClock
@@ -20,7 +20,8 @@ from schedulearn.service.config import Options
 from schedulearn.service.explainer import Explainer
 from schedulearn.service.gateway import Gateway
 from schedulearn.service.housekeeping import Housekeeper, Storage, measure
-from schedulearn.service.keeper import NodeKeeper
+from schedulearn.service.identity import Identities
+from schedulearn.service.keeper import ISOLATION, NodeKeeper
 from schedulearn.service.launch import Launcher
 from schedulearn.service.monitor import Monitor
 from schedulearn.service.notify import desk
@@ -46,6 +47,7 @@ class Runtime:
         self._stack = ExitStack()
         self._scheduler: Scheduler | None = None
         self._thread: threading.Thread | None = None
+        self.warnings: list[str] = []  # what whoever starts the scheduler must know
 
     def __enter__(self) -> "Runtime":
         with ExitStack() as undo:
@@ -58,8 +60,7 @@ class Runtime:
         self._stack.close()
 
     def _open(self) -> None:
-        # Jobs that run as their own users must get through to their folders; what is secret has a mode of its own.
-        self.folder.root.mkdir(parents=True, exist_ok=True, mode=0o711)
+        make_data_folder(self.folder.root)
         for role in sorted(self.options.roles):
             lock = RoleLock(self.folder, role)
             lock.acquire()
@@ -83,21 +84,17 @@ class Runtime:
             self.store.add_token("admin", "first start", hash_token(token), self.clock.now())
             return token
 
-    def publish(self, url: str) -> None:
-        """Write down where the API answers, for jobs and for the command line of this machine."""
-        self.store.set_setting("url", self.options.url or url)
+    def publish(self, url: str, for_jobs: str = "") -> None:
+        """Write down where the API answers, for the command line of this machine and for jobs."""
+        self.store.set_setting("url", for_jobs or url)
         with self._alone():
             self._tell_clients({"url": url})
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """One process at a time on this data folder."""
-        handle = os.open(self.folder.root, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with locked(self.folder.start_lock):
             yield
-        finally:
-            os.close(handle)
 
     def _tell_clients(self, values: dict[str, str]) -> None:
         """Add to the file that lets the command line on this machine just work. It holds a secret."""
@@ -113,12 +110,14 @@ class Runtime:
 
     def start_scheduler(self, on_end: Callable[[], None]) -> None:
         """Start the scheduler's thread; `on_end` is called should it ever end by itself."""
+        identities = self._identities()
         lease = SchedulerLease(self.store, self.clock, self.folder.root)
         lease.take(shared_database=self.options.database is not None)
         self._stack.callback(lease.release)
         progress = ProgressWatcher(self.store, self._worker_folder, self.clock, self._job_folders)
         keeper = NodeKeeper(self.folder, self.options, self.clock, self._post)
         keeper.check_local({node.name for node in self.store.list_nodes()})
+        self.store.set_setting(ISOLATION, keeper.isolation(identities.own_users))
         self._stack.callback(keeper.close)
         self.store.set_setting("allow_mounts", list(self.options.allow_mounts))
         self.store.set_setting("regrow_after", self.options.regrow_after)
@@ -128,7 +127,7 @@ class Runtime:
             keeper.fleet,
             self.clock,
             lease,
-            Launcher(self.store, self.folder),
+            Launcher(self.store, self.folder, identities),
             progress,
             keeper,
             self.options.lost_after,
@@ -139,6 +138,16 @@ class Runtime:
         self._stack.callback(self._stop_scheduler)
         self._start_helpers(progress, keeper.fleet, self._scheduler, notifier)
 
+    def _identities(self) -> Identities:
+        """Decide whom jobs run as here, and tell it to the API."""
+        options = self.options
+        known = Identities.here(options.uids, options.root_jobs, options.executor != "docker")
+        users = self.store.users()
+        known.check_all(users)
+        known.tell(self.store)
+        self.warnings = known.warnings(users)
+        return known
+
     def _notifier(self) -> Notifier:
         """Made before the scheduler begins, so that it misses no end."""
         rules, command = self.options.allow_notify, self.options.mail_command
@@ -148,7 +157,9 @@ class Runtime:
 
     def _start_helpers(self, progress: ProgressWatcher, fleet: Fleet, scheduler: Scheduler, notifier: Notifier) -> None:
         options = self.options
-        housekeeper = Housekeeper(self.store, self.folder, self.clock, options.keep_seconds, options.keep_bytes)
+        housekeeper = Housekeeper(
+            self.store, self.folder, self.clock, options.keep_seconds, options.keep_bytes, options.keep_audit
+        )
         listener = NudgeListener(self.folder.nudge_socket, scheduler.wake)
         attendant = Attendant(self.folder.beside_socket, fleet.beside)
         for part in (progress, Monitor(self.store, fleet), housekeeper, listener, attendant, notifier):
@@ -192,6 +203,7 @@ class Runtime:
             waiting=explainer.waiting,
             scheduler_seen=lambda: self.store.role_seen("scheduler"),
             roles=sorted(self.options.roles),
+            caps=self.options.caps,
             clock=self.clock.now,
         )
         self._stack.callback(gateway.studies.close)
@@ -205,3 +217,11 @@ class Runtime:
             self._scheduler.wake()
         else:
             nudge(self.folder.nudge_socket)
+
+
+def make_data_folder(root: Path) -> None:
+    """Nobody else's business; but where jobs run as other users and see all mounts, they must get through to theirs."""
+    pass_through = os.geteuid() == 0 and not detect_mounts().possible
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)  # one that is there keeps its mode
+    if pass_through:
+        root.chmod(root.stat().st_mode & 0o7777 | 0o011)

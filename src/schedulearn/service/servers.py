@@ -13,15 +13,16 @@ from schedulearn.domain.node import GPU_TYPE, NodeState
 from schedulearn.domain.resources import Resources
 from schedulearn.executors.docker.address import parse_address
 from schedulearn.service.auth import Caller
-from schedulearn.service.keeper import THIS_MACHINE
+from schedulearn.service.keeper import ISOLATION, THIS_MACHINE
 from schedulearn.service.views import NodeView, Sharing
 from schedulearn.store import Store
 
 PATIENCE = 90.0  # seconds for the scheduler to look at an engine; each step of that has a time-out of its own
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_KEY = re.compile(r"[a-z0-9][a-z0-9_./-]{0,62}")
-_VALUE = re.compile(r"[^\x00-\x1f\x7f]{0,200}")
-_MOST_LABELS = 32
+LABEL_NAME = r"[a-z0-9][a-z0-9_./-]{0,62}"
+MOST_LABELS = 32
+_VALUE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,200}")
+_CONTAINERS = ("containers: own uids, files, processes and GPUs", "no capabilities, no new privileges")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Servers:
     def views(self) -> list[NodeView]:
         nodes, leases = self._store.list_nodes(), self._store.leases()
         storage, shares = self._store.setting("storage", {}), self._store.shares()
+        processes = self._store.setting(ISOLATION, [])
         views = []
         for node in nodes:
             here = [lease for lease in leases if lease.node == node.name]
@@ -65,6 +67,7 @@ class Servers:
                     {device: lease.worker.job for lease in here for device in lease.devices},
                     storage.get(node.name),
                     Sharing.of(shares[node.name]) if node.name in shares else None,
+                    processes if node.executor == "process" else _CONTAINERS,
                 )
             )
         return views
@@ -156,11 +159,11 @@ class Servers:
 def checked_labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """In the order of their names; InvalidSpec if one is not allowed."""
     for key, value in labels.items():
-        if not _KEY.fullmatch(key):
+        if not re.fullmatch(LABEL_NAME, key):
             allowed = "lower-case letters, digits, dots, dashes, slashes and underscores, at most 63"
             raise InvalidSpec("labels", f"{key[:80]!r} is no name for a label", allowed)
         if not _VALUE.fullmatch(value):
             raise InvalidSpec(f"labels.{key}", "the value cannot be kept", "one line of at most 200 characters")
-    if len(labels) > _MOST_LABELS:
-        raise InvalidSpec("labels", f"{len(labels)} labels are too many", f"at most {_MOST_LABELS}")
+    if len(labels) > MOST_LABELS:
+        raise InvalidSpec("labels", f"{len(labels)} labels are too many", f"at most {MOST_LABELS}")
     return tuple(sorted(labels.items()))

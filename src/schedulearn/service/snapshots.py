@@ -3,20 +3,17 @@
 import hashlib
 import os
 import re
-import tarfile
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from schedulearn.domain.archive import Members, Unsafe
+from schedulearn.archive import confined, reader
 from schedulearn.domain.errors import InvalidSpec, SchedulearnError
 from schedulearn.domain.units import format_size
 
 DEFAULT_LIMIT = 200 * 1000**2  # bytes of the archive
 _UNPACKED_FACTOR = 20  # an archive that grows by more than this is a bomb
-_MAX_MEMBERS = 200_000
+_USUAL_SIZE, _USUAL_FACTOR = 256 * 1000**2, 100  # and this much is the most that so few bytes may become
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -83,31 +80,20 @@ class Upload:
 
 
 def check_archive(archive: Path, unpacked_limit: int) -> None:
-    """InvalidSpec unless every member would land inside the folder that it is unpacked into."""
-    members, size = Members(), 0
-    with _opened(archive) as tar:
-        for count, member in enumerate(tar, 1):
-            size += member.size
-            if count > _MAX_MEMBERS or size > unpacked_limit:
-                most = f"{_MAX_MEMBERS} files and {format_size(unpacked_limit)}"
-                raise InvalidSpec("snapshot", "it unpacks to too much", f"at most {most}")
-            members.check(member)
+    """InvalidSpec unless every member would land inside the folder that it is unpacked into.
 
-
-@contextmanager
-def _opened(archive: Path) -> Iterator[tarfile.TarFile]:
+    A child looks at it, with limits: nothing that an archive holds can hold up the service.
+    """
+    most = min(unpacked_limit, _USUAL_SIZE + _USUAL_FACTOR * archive.stat().st_size)
     try:
-        with tarfile.open(archive, "r:gz") as tar:
-            yield tar
-    except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError) as error:
-        raise InvalidSpec("snapshot", "the archive cannot be read", "a gzip-compressed tar file") from error
-    except Unsafe as error:
+        confined.check(archive, most)
+    except reader.TooLarge as error:
+        allowed = f"at most {confined.MOST_SNAPSHOT_FILES} files and {format_size(most)}"
+        raise InvalidSpec("snapshot", f"it unpacks to too much: {error}", allowed) from error
+    except reader.Refused as error:
         raise InvalidSpec("snapshot", f"the archive is refused: {error}", _MEMBERS) from error
-    except Exception as error:
-        if isinstance(error, SchedulearnError):
-            raise
-        # zlib and struct have errors of their own for damaged bytes.
-        raise InvalidSpec("snapshot", "the archive is damaged", "a gzip-compressed tar file") from error
+    except reader.Damaged as error:
+        raise InvalidSpec("snapshot", f"the archive cannot be read: {error}", "a gzip-compressed tar file") from error
 
 
 _MEMBERS = "files, folders, and links that stay inside the folder"

@@ -27,7 +27,7 @@ MOST_TRACE = 800_000  # characters of an uploaded trace
 _MOST_ROWS = 20_000  # jobs of one
 _MOST_HISTORY = 2_000  # jobs of the history that are replayed: the newest
 _MOST_AT_ONCE = 2  # comparisons of everybody
-_MOST_KEPT = 50  # of everybody: who asks for one more loses the oldest
+_MOST_KEPT = 20  # of one user: who asks for one more loses the oldest
 _MOST_LISTED = 500
 _MOST_SUMMARY, _MOST_REPORT = 1_000_000, 30_000_000  # bytes
 
@@ -51,6 +51,7 @@ class Study:
     title: str
     about: str
     user: str  # "": somebody who put it there
+    owner: int | None  # the user's id
     state: str  # running | done | failed | cancelled
     problem: str
     created_at: float
@@ -67,6 +68,7 @@ class Story:
     user: str
     title: str
     created_at: float
+    owner: int | None = None  # the user's id
     state: str = "running"
     problem: str = ""
     ended_at: float | None = None
@@ -142,11 +144,12 @@ class Studies:
             name, folder = self._make_folder()
             source = "history" if wanted.trace is None else wanted.trace_name or "trace"
             title = f"{source} on {wanted.cluster or 'our servers'}"
-            story = Story(caller.name, title, self._clock(), policies=list(wanted.policies))
+            story = Story(caller.name, title, self._clock(), caller.id, policies=list(wanted.policies))
             (folder / STORY).write_text(json.dumps(asdict(story)), "utf-8")
             command = self._command(folder, wanted)
             self._running[name] = Comparison(folder, command, self._limits, self._clock, lambda: self._ended(name))
-        self._drop_oldest()
+        self._store.note_act("study.compare", f"comparison {name}", caller.name, policies=list(wanted.policies))
+        self._drop_oldest(caller)
         return self.find(name)
 
     def cancel(self, caller: Caller, name: str) -> Study:
@@ -155,10 +158,13 @@ class Studies:
         if running is None:
             raise Conflict(f"{name} does not run")
         running.end(f"cancelled by {caller.name}", "cancelled")
-        return self.find(name)
+        study = self.find(name)
+        self._store.note_act("study.cancel", f"comparison {name}", study.user)
+        return study
 
     def delete(self, caller: Caller, name: str) -> None:
         self._own(caller, name)
+        self._store.note_act("study.delete", f"comparison {name}", self.find(name).user)
         if running := self._running.get(name):
             running.end("deleted", "cancelled")
         shutil.rmtree(self._inside(name), ignore_errors=True)
@@ -185,7 +191,7 @@ class Studies:
 
     def _check_free(self, caller: Caller) -> None:
         """With the lock held."""
-        if any(one.user == caller.name for one in self._running.values()):
+        if any(one.owner == caller.id for one in self._running.values()):
             raise Conflict("a comparison of yours is running: wait for it, or cancel it")
         if len(self._running) >= _MOST_AT_ONCE:
             raise Conflict("others are comparing policies just now: try again in a few minutes")
@@ -215,15 +221,16 @@ class Studies:
         with self._lock:
             self._running.pop(name, None)
 
-    def _drop_oldest(self) -> None:
-        made = [study for study in self.all() if study.user and study.state != "running"]
+    def _drop_oldest(self, caller: Caller) -> None:
+        """Of the caller's own: nobody's are pushed out by others."""
+        made = [study for study in self.all() if study.user and study.owner == caller.id and study.state != "running"]
         for study in made[_MOST_KEPT:]:
             shutil.rmtree(self._inside(study.name), ignore_errors=True)
 
     def _own(self, caller: Caller, name: str) -> None:
         study = self.find(name)
         if study.user:
-            caller.must_own(study.user, f"the comparison {name}")
+            caller.must_own(study.owner, study.user, f"the comparison {name}")
         else:
             caller.must_be_admin()
 
@@ -252,6 +259,7 @@ class Studies:
             title=story.title,
             about=str(told.get("about") or ", ".join(story.policies)),
             user=story.user,
+            owner=story.owner,
             state=story.state,
             problem=story.problem,
             created_at=story.created_at,
@@ -266,7 +274,7 @@ def _found(name: str, page: Path, told: Mapping[str, Any]) -> Study:
     """A report that somebody put there."""
     made, kind = page.stat().st_mtime, str(told.get("kind") or "report")
     title, about = str(told.get("title") or name), str(told.get("about") or "")
-    return Study(name, kind, title, about, "", "done", "", made, made, True, None, _table(told))
+    return Study(name, kind, title, about, "", None, "done", "", made, made, True, None, _table(told))
 
 
 def _table(told: Mapping[str, Any]) -> dict[str, Any] | None:

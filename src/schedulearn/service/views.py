@@ -13,12 +13,14 @@ from schedulearn.estimate.weight import Weight
 from schedulearn.policies.presets import DEFAULT_PRESET, available, build_policy
 from schedulearn.service.roles import TTL
 from schedulearn.store import (
-    CurvePoint,
+    Actor,
+    AuditEntry,
+    AuditFilter,
+    Curve,
     JobRow,
     Notice,
     Point,
     Progress,
-    Series,
     Span,
     StoredEvent,
     Timeline,
@@ -26,10 +28,14 @@ from schedulearn.store import (
     UserChanges,
     UserRow,
     WorkerUsage,
+    acting,
 )
 
 __all__ = [
+    "Actor",
     "Advice",
+    "AuditEntry",
+    "AuditFilter",
     "BuiltInPolicies",
     "Counts",
     "Curve",
@@ -55,6 +61,7 @@ __all__ = [
     "UserRow",
     "Weight",
     "WorkerUsage",
+    "acting",
 ]  # with types of the store, of control and of estimates that the API may name only through here
 
 
@@ -120,6 +127,7 @@ class NodeView:
     device_jobs: Mapping[DeviceId, JobId]
     storage: dict[str, Any] | None  # bytes by what they are for
     sharing: Sharing | None = None  # None: fairly, as far as anybody has looked
+    isolation: Sequence[str] = ()  # what separates the workers there from each other and from the machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +140,6 @@ class Health:
     @property
     def scheduler_runs(self) -> bool:
         return self.scheduler_age is not None and self.scheduler_age < TTL
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    series: Series
-    points: list[CurvePoint]
 
 
 @dataclass(frozen=True, slots=True)

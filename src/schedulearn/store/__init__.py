@@ -1,7 +1,13 @@
 """What is kept: the state of jobs, nodes and leases, the history, metrics, users. SQLite or PostgreSQL."""
 
+from schedulearn.store.appending import MOST_SERIES
+from schedulearn.store.audit import AuditFilter, acting
 from schedulearn.store.store import Store, open_store
 from schedulearn.store.types import (
+    GIVEN_UP,
+    Actor,
+    AuditEntry,
+    Curve,
     CurvePoint,
     Cycle,
     Found,
@@ -12,6 +18,7 @@ from schedulearn.store.types import (
     News,
     Notice,
     NoticeState,
+    Once,
     Placement,
     Point,
     Progress,
@@ -22,6 +29,7 @@ from schedulearn.store.types import (
     Span,
     StoredEvent,
     Subscription,
+    Taken,
     Timeline,
     TokenRow,
     UsageSample,
@@ -32,6 +40,12 @@ from schedulearn.store.types import (
 )
 
 __all__ = [
+    "GIVEN_UP",
+    "MOST_SERIES",
+    "Actor",
+    "AuditEntry",
+    "AuditFilter",
+    "Curve",
     "CurvePoint",
     "Cycle",
     "Found",
@@ -42,6 +56,7 @@ __all__ = [
     "News",
     "Notice",
     "NoticeState",
+    "Once",
     "Placement",
     "Point",
     "Progress",
@@ -53,6 +68,7 @@ __all__ = [
     "Store",
     "StoredEvent",
     "Subscription",
+    "Taken",
     "Timeline",
     "TokenRow",
     "UsageSample",
@@ -60,5 +76,6 @@ __all__ = [
     "UserRole",
     "UserRow",
     "WorkerUsage",
+    "acting",
     "open_store",
 ]

@@ -2,21 +2,34 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from schedulearn.domain.ids import JobId
+from schedulearn.domain.spec import spec_from_dict
 from schedulearn.store.base import in_chunks
 from schedulearn.store.codec import Values
-from schedulearn.store.tables import metric_points, metric_series
+from schedulearn.store.tables import jobs, metric_points, metric_series
 from schedulearn.store.thinning import Track
-from schedulearn.store.types import Point, Source
+from schedulearn.store.types import Point, Source, Taken
 
+MOST_SERIES = 1000  # of the worker that speaks for a job, and as many of all its others together
+LONGEST_NAME = 200  # characters; the rest is cut off, because the name is part of an index
 _TRUST: dict[Source, int] = {"pattern": 0, "files": 1, "report": 2}
 # What is asked every second is put together once: each time, that would take SQLAlchemy about as long as asking it.
 _SERIES = sa.select(metric_series).where(
     *(metric_series.c[name].in_(sa.bindparam(f"{name}s", expanding=True)) for name in ("job", "rank", "name"))
+)
+_COUNT_FIRST, _COUNT_OTHERS = (
+    sa.select(sa.func.count()).select_from(
+        sa.select(metric_series.c.id)
+        .where(metric_series.c.job == sa.bindparam("of"), which)
+        .limit(MOST_SERIES)  # however many an older version took in
+        .subquery()
+    )
+    for which in (metric_series.c.rank == 0, metric_series.c.rank != 0)
 )
 _NEW_SERIES = sa.insert(metric_series).returning(metric_series.c.id)
 _CHANGED_SERIES = sa.update(metric_series).where(metric_series.c.id == sa.bindparam("series"))
@@ -41,28 +54,53 @@ class _Open:
     track: Track = field(default_factory=Track)
 
 
-def append(connection: sa.Connection, source: Source, points: Sequence[tuple[SeriesKey, Point]]) -> int:
-    """Put new points behind their series. How many were taken?"""
-    opened = _open_series(connection, {key for key, _ in points})
-    taken = sum(_add(opened[key], source, point) for key, point in points)
+def append(connection: sa.Connection, source: Source, points: Sequence[tuple[SeriesKey, Point]]) -> Taken:
+    """Put new points behind their series. Points of series that a job has no more room for are dropped."""
+    opened = _open_series(connection, dict.fromkeys(key for key, _ in points))
+    refused = _beyond_bounds(connection, [key for key, series in opened.items() if series.id is None])
+    kept = [(key, point) for key, point in points if key not in refused]
+    taken = sum(_add(opened[key], source, point) for key, point in kept)
     changed = {key: series for key, series in opened.items() if series.track.last}
     _drop_thinned(connection, changed.values())
     _save_series(connection, changed)
     _insert_points(connection, changed.values())
-    return taken
+    return Taken(taken, len(points) - len(kept))
 
 
-def _open_series(connection: sa.Connection, keys: set[SeriesKey]) -> dict[SeriesKey, _Open]:
-    """As they are stored or new."""
+def _open_series(connection: sa.Connection, keys: Iterable[SeriesKey]) -> dict[SeriesKey, _Open]:
+    """As they are stored or new, in the order of the keys."""
     opened = {key: _Open() for key in keys}
-    ranks, names = [*{key.rank for key in keys}], [*{key.name for key in keys}]
-    for some in in_chunks({key.job for key in keys}):
-        for row in connection.execute(_SERIES, {"jobs": some, "ranks": ranks, "names": names}):
+    ranks, names = [*{key.rank for key in opened}], [*{key.name for key in opened}]
+    for numbers, some in product(in_chunks({key.job for key in opened}), in_chunks(names)):
+        for row in connection.execute(_SERIES, {"jobs": numbers, "ranks": ranks, "names": some}):
             key = SeriesKey(JobId(row.job), row.rank, row.name)
             if key in opened:
                 track = Track(row.total, row.stride, None, row.min_value, row.max_value, row.spark, row.spark_stride)
                 opened[key] = _Open(row.id, row.source, row.stride, _moment(row.updated_at), track)
     return opened
+
+
+def _beyond_bounds(connection: sa.Connection, new: Iterable[SeriesKey]) -> set[SeriesKey]:
+    """Those of the new series, in their order, that their jobs have no room for.
+
+    The worker that speaks for a job has its own room, so that the others cannot take it; and the metric that the job's
+    spec names always has its place.
+    """
+    wanted: dict[tuple[JobId, bool], list[SeriesKey]] = {}
+    for key in new:
+        wanted.setdefault((key.job, key.rank == 0), []).append(key)
+    refused: set[SeriesKey] = set()
+    for (job, speaks), keys in wanted.items():
+        there = connection.execute(_COUNT_FIRST if speaks else _COUNT_OTHERS, {"of": job}).scalar_one()
+        if len(keys) > (room := MOST_SERIES - there):
+            named = _named_metric(connection, job) if speaks else None
+            refused.update(key for key in keys[max(0, room) :] if key.name != named)
+    return refused
+
+
+def _named_metric(connection: sa.Connection, job: JobId) -> str | None:
+    spec = connection.execute(sa.select(jobs.c.spec).where(jobs.c.id == job)).scalar()
+    return spec_from_dict(spec).metric.name[:LONGEST_NAME] if spec else None
 
 
 def _add(series: _Open, source: Source, point: Point) -> bool:

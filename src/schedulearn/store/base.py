@@ -1,9 +1,11 @@
 """What the parts of the store share."""
 
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from schedulearn.store.engine import Database
 
+T = TypeVar("T")
 _AT_ONCE = 5000  # ids in one statement: databases limit how many parameters it may have
 
 
@@ -14,7 +16,7 @@ class Part:
         self._db = database
 
 
-def in_chunks(ids: Iterable[int], size: int = _AT_ONCE) -> Iterator[list[int]]:
+def in_chunks(ids: Iterable[T], size: int = _AT_ONCE) -> Iterator[list[T]]:
     whole = list(ids)
     for start in range(0, len(whole), size):
         yield whole[start : start + size]

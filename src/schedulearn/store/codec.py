@@ -14,7 +14,7 @@ from schedulearn.domain.spec import JobSpec, Target, Workers, spec_from_dict, sp
 from schedulearn.domain.states import JobState, StopReason
 
 Values = dict[str, Any]
-JOB_FIXED = ("name", "user", "submitted_at", "spec")  # columns that never change once a job is submitted
+JOB_FIXED = ("name", "user", "owner", "submitted_at", "spec")  # columns that never change once a job is submitted
 
 
 def job_values(job: Job) -> Values:

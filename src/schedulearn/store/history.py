@@ -3,8 +3,9 @@
 import sqlalchemy as sa
 
 from schedulearn.domain.ids import JobId
+from schedulearn.domain.job import HistoryEvent
 from schedulearn.store.base import Part
-from schedulearn.store.codec import event_from
+from schedulearn.store.codec import event_from, event_values
 from schedulearn.store.tables import events
 from schedulearn.store.types import StoredEvent
 
@@ -18,6 +19,13 @@ class History(Part):
         with self._db.read() as connection:
             rows = connection.execute(query.order_by(events.c.serial).limit(limit)).all()
         return [StoredEvent(row.serial, event_from(row)) for row in rows]
+
+    def note_once(self, event: HistoryEvent) -> None:
+        """Add it to the story of its job, unless one of its kind is there already."""
+        same = sa.select(events.c.serial).where(events.c.job == event.job, events.c.kind == event.kind).limit(1)
+        with self._db.write() as connection:
+            if connection.execute(same).first() is None:
+                connection.execute(sa.insert(events), event_values(event))
 
     def last_event_serial(self) -> int:
         """0 if nothing ever happened."""

@@ -1,19 +1,23 @@
 """Jobs: submitting them, and reading them for the API."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
+from schedulearn.domain.errors import NotFound, OverLimit
 from schedulearn.domain.ids import DeviceId, JobId, NodeName
 from schedulearn.domain.job import Attempt, HistoryEvent, Job, Worker
 from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.states import FINISHED, JobState
+from schedulearn.store.audit import acting, record_act
 from schedulearn.store.base import Part, in_chunks
 from schedulearn.store.codec import attempt_from, event_values, job_from, job_values, worker_from
+from schedulearn.store.engine import Database
 from schedulearn.store.metrics import progress_from
-from schedulearn.store.tables import attempts, events, jobs, leases, metric_series, requests, workers
-from schedulearn.store.types import JobRow, JobSort, Placement, Progress, Request
+from schedulearn.store.submissions import find_submission, keep_submission
+from schedulearn.store.tables import attempts, events, jobs, leases, metric_series, requests, users, workers
+from schedulearn.store.types import JobRow, JobSort, Once, Placement, Progress, Request
 
 _SORTS: dict[JobSort, sa.Column[Any]] = {
     "id": jobs.c.id,
@@ -24,11 +28,34 @@ _SORTS: dict[JobSort, sa.Column[Any]] = {
     "user": jobs.c.user,
     "state": jobs.c.state,
 }
+_UNFINISHED = sorted(state.value for state in JobState if state not in FINISHED)
+_LAST = 2**31 - 1  # the largest number that the column takes
+_COUNT_EVERY = 1000  # submissions: another process may take in jobs, too
+_ON_NODES = {"node_add": "node.add", "node_remove": "node.remove", "node_labels": "node.change", "drain": "node.change"}
 
 
 class Jobs(Part):
-    def add_job(self, spec: JobSpec, user: str, at: float, cause: str) -> JobId:
-        """Take in a job: its row, the first line of its history, and a request that tells the scheduler."""
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        # How many more jobs each user may surely submit: so that not every submission counts a long queue.
+        self._room: dict[tuple[int, int], int] = {}
+
+    def add_job(
+        self,
+        spec: JobSpec,
+        user: str,
+        at: float,
+        cause: str,
+        owner: int | None = None,
+        once: Once | None = None,
+        most: int = 0,
+    ) -> JobId:
+        """Take in a job: its row, the first line of its history, and a request that tells the scheduler.
+
+        `owner` is the user's id (None: of whoever has the name now); NotFound if there is no such user any more.
+        With `once`, a submission that was taken before makes no second job: the first one is the answer. OverLimit
+        if the user has `most` unfinished jobs already (0: any number).
+        """
         job = Job(
             JobId(0), spec, user, at,
             priority=spec.priority, deadline=spec.deadline, time_limit=spec.time_limit, queued_at=at,
@@ -36,18 +63,38 @@ class Jobs(Part):
         values = job_values(job)
         del values["id"]  # the database gives it
         with self._db.write() as connection:
+            if once and (known := find_submission(connection, once)):
+                return known
+            values["owner"] = _owner(connection, user, owner)
+            if most and owner is not None:
+                self._take_room(connection, owner, most)
             id = JobId(connection.execute(sa.insert(jobs).returning(jobs.c.id), values).scalar_one())
+            if once:
+                keep_submission(connection, once, id, at)
             event = HistoryEvent(at, "submitted", cause, id, state=JobState.QUEUED, data={"name": spec.name})
             connection.execute(sa.insert(events), event_values(event))
             request = {"kind": "submit", "job": id, "data": {}, "by": user, "at": at}
             connection.execute(sa.insert(requests), request)
+            record_act(connection, "job.submit", f"job {id}", user, name=spec.name)
         return id
+
+    def _take_room(self, connection: sa.Connection, owner: int, most: int) -> None:
+        """In the transaction that adds the job: no other adds one at the same time."""
+        left = self._room.get((owner, most), 0)
+        if left == 0:
+            count = count_unfinished(connection, owner)
+            if count >= most:
+                allowed = f"at most {most:,} of one user; wait until some have ended"
+                raise OverLimit(f"you have {count:,} unfinished jobs", allowed)
+            left = min(most - count, _COUNT_EVERY)
+        self._room[owner, most] = left - 1
 
     def add_request(self, kind: str, job: JobId | None, data: Mapping[str, Any], by: str, at: float) -> int:
         """Ask something of the scheduler. Returns the request's serial number."""
         values = {"kind": kind, "job": job, "data": dict(data), "by": by, "at": at}
         with self._db.write() as connection:
             serial = connection.execute(sa.insert(requests).returning(requests.c.serial), values).scalar_one()
+            _record_request(connection, kind, job, data)
         return int(serial)
 
     def requests_after(self, serial: int) -> list[Request]:
@@ -61,6 +108,23 @@ class Jobs(Part):
         with self._db.read() as connection:
             found = _rows(connection, connection.execute(sa.select(jobs).where(jobs.c.id == id)).all())
         return found[0] if found else None
+
+    def known_jobs(self, ids: Iterable[JobId]) -> set[JobId]:
+        """Those of them that there are."""
+        known: set[JobId] = set()
+        with self._db.read() as connection:
+            for some in in_chunks(ids):
+                known |= {JobId(id) for id in connection.scalars(sa.select(jobs.c.id).where(jobs.c.id.in_(some)))}
+        return known
+
+    def owners_of(self, ids: Iterable[JobId]) -> dict[JobId, int]:
+        """The ids of the users whose jobs these are, where that is known."""
+        found: dict[JobId, int] = {}
+        with self._db.read() as connection:
+            for some in in_chunks(ids):
+                query = sa.select(jobs.c.id, jobs.c.owner).where(jobs.c.id.in_(some), jobs.c.owner.is_not(None))
+                found |= {JobId(row.id): int(row.owner) for row in connection.execute(query)}
+        return found
 
     def list_jobs(
         self,
@@ -89,10 +153,13 @@ class Jobs(Part):
             total = connection.execute(sa.select(sa.func.count()).select_from(jobs).where(wanted)).scalar_one()
             return _rows(connection, connection.execute(page).all()), int(total)
 
-    def attempts_of(self, job: JobId) -> list[Attempt]:
-        """All of them, the first one first."""
+    def attempts_of(self, job: JobId, first: int = 1, last: int = _LAST) -> list[Attempt]:
+        """Those with these numbers, the first one first."""
+        if first > _LAST:
+            return []
+        numbered = attempts.c.number.between(first, min(last, _LAST))
         with self._db.read() as connection:
-            return read_attempts(connection, attempts.c.job == job)
+            return read_attempts(connection, (attempts.c.job == job) & numbered)
 
     def count_by_state(self) -> dict[JobState, int]:
         query = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
@@ -109,6 +176,35 @@ class Jobs(Part):
         return (row.finished_at, JobId(row.id)) if row else None
 
 
+def _owner(connection: sa.Connection, user: str, id: int | None) -> int | None:
+    """Removed users submit nothing, even if their name has been given to somebody else meanwhile."""
+    found = connection.execute(sa.select(users.c.id).where(users.c.name == user)).scalar()
+    if id is not None and found != id:
+        raise NotFound(f"there is no user {user} any more")
+    return found
+
+
+def count_unfinished(connection: sa.Connection, owner: int) -> int:
+    theirs = (jobs.c.owner == owner) & jobs.c.state.in_(_UNFINISHED)
+    return int(connection.execute(sa.select(sa.func.count()).select_from(jobs).where(theirs)).scalar_one())
+
+
+def _record_request(connection: sa.Connection, kind: str, job: JobId | None, data: Mapping[str, Any]) -> None:
+    """What of a request is told in the audit log: never all of it, as some of it may be long."""
+    if acting.get() is None:
+        return
+    if job is not None:
+        user = connection.execute(sa.select(jobs.c.user).where(jobs.c.id == job)).scalar() or ""
+        record_act(connection, f"job.{kind}", f"job {job}", user, **data)
+    elif kind == "policy":
+        told = {name: data[name] for name in ("preset", "stages") if data.get(name)}
+        record_act(connection, "policy.set", "policy", params=sorted(data.get("params", {})), **told)
+    else:
+        name = data.get("node") or data.get("name")
+        told = {key: data[key] for key in ("address", "drain", "force", "labels") if key in data}
+        record_act(connection, _ON_NODES[kind], f"node {name}", **told)
+
+
 def read_attempts(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> list[Attempt]:
     """Attempts with their workers, by two queries however many there are. `wanted` may speak of jobs too."""
     whole = attempts.join(jobs, jobs.c.id == attempts.c.job)
@@ -122,11 +218,11 @@ def read_attempts(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> 
 
 
 def _rows(connection: sa.Connection, found: Sequence[sa.Row[Any]]) -> list[JobRow]:
-    page = [job_from(row) for row in found]
+    page, owners = [job_from(row) for row in found], {row.id: row.owner for row in found}
     started = [job for job in page if job.attempt]
     placements = _placements(connection, [job.id for job in started if job.state not in FINISHED])
     progress = _progress(connection, {job.id: job.spec.metric.name for job in started})
-    return [JobRow(job, job.attempt, placements.get(job.id, ()), progress.get(job.id)) for job in page]
+    return [JobRow(job, job.attempt, placements.get(job.id, ()), progress.get(job.id), owners[job.id]) for job in page]
 
 
 def _placements(connection: sa.Connection, ids: Sequence[JobId]) -> dict[JobId, tuple[Placement, ...]]:

@@ -8,15 +8,26 @@ import sqlalchemy as sa
 
 from schedulearn.domain.errors import NotFound
 from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.store.appending import SeriesKey, append
+from schedulearn.store.appending import LONGEST_NAME, SeriesKey, append
 from schedulearn.store.base import Part, in_chunks
 from schedulearn.store.codec import Values, worker_key
 from schedulearn.store.columns import clamp
 from schedulearn.store.tables import metric_points, metric_series, workers
-from schedulearn.store.thinning import reading_stride
-from schedulearn.store.types import CurvePoint, Found, Mark, News, Point, Progress, Series, Source
+from schedulearn.store.thinning import points_each, reading_stride
+from schedulearn.store.types import (
+    GIVEN_UP,
+    Curve,
+    CurvePoint,
+    Found,
+    Mark,
+    News,
+    Point,
+    Progress,
+    Series,
+    Source,
+    Taken,
+)
 
-_LONGEST_NAME = 200  # characters; the rest is cut off, because the name is part of an index
 _CONDITIONS = 500  # in one statement: SQLite takes no more than a thousand
 _SEEN: dict[Source, sa.Column[Any]] = {"report": workers.c.report_seq, "pattern": workers.c.pattern_seq}
 # What is asked every second is put together once: each time, that would take SQLAlchemy about as long as asking it.
@@ -39,8 +50,8 @@ class Metrics(Part):
         source: Source,
         points: Sequence[Point],
         series_rank: int | None = None,
-    ) -> int:
-        """Take in what a worker reported, or what was found in its output or its event files. How many were new?
+    ) -> Taken:
+        """Take in what a worker reported, or what was found in its output or its event files.
 
         A point whose `seq` is not above all that came before from this worker and source was seen already. Those of
         event files have none: they are in order of time, and one that is not later than the series was seen already.
@@ -85,28 +96,24 @@ class Metrics(Part):
 
     def curve(self, job: JobId, name: str, max_points: int = 500) -> list[CurvePoint]:
         """The curve in the order in which it came, at most so many points, the first and the latest always there."""
-        series = metric_series.c
-        wanted = sa.select(metric_series).where(series.job == job, series.name == name[:_LONGEST_NAME])
+        curves, _ = self.curves(job, name, max_points, limit=1)
+        return curves[0].points if curves else []
+
+    def curves(
+        self, job: JobId, name: str | None = None, max_points: int = 500, limit: int = 100, offset: int = 0
+    ) -> tuple[list[Curve], int]:
+        """Some of a job's curves, by name, and how many it has; so many points each at most, of many curves fewer."""
         with self._db.read() as connection:
-            row = connection.execute(wanted.order_by(metric_series.c.rank).limit(1)).one_or_none()
-            if row is None:
-                return []
-            latest = CurvePoint(row.last_step, row.last_value, row.updated_at)
-            if max_points <= 1:
-                return [latest]
-            stride = reading_stride(row.total, row.stride, max_points)
-            point = metric_points.c
-            query = sa.select(point.step, point.value, point.at).where(
-                point.series == row.id, point.ordinal % stride == 0
-            )
-            curve = [CurvePoint(*found) for found in connection.execute(query.order_by(point.ordinal))]
-        return curve if (row.total - 1) % stride == 0 else [*curve, latest]
+            total = connection.execute(sa.select(sa.func.count()).select_from(_speaking(job, name).subquery())).scalar()
+            rows = _series_rows(connection, job, name, limit, offset)
+            points = _thinned(connection, rows, points_each(max_points, len(rows)))
+        return [Curve(_series_from(row), points[row.id]) for row in rows], int(total or 0)
 
     def first_progress(self, job: JobId, since: float) -> float | None:
         """When the first value came of those that came since then; of a thinned curve, of those that are left."""
         series, point = metric_series.c, metric_points.c
         early = sa.select(sa.func.min(point.at)).join(metric_series, series.id == point.series)
-        early = early.where(series.job == job, point.at >= since)
+        early = early.where(series.job == job, series.updated_at >= since, point.at >= since)
         latest = sa.select(sa.func.min(series.updated_at)).where(series.job == job, series.updated_at >= since)
         with self._db.read() as connection:
             times = [connection.execute(query).scalar() for query in (early, latest)]
@@ -118,9 +125,11 @@ class Metrics(Part):
         steps: dict[JobId, tuple[int, float]] = {}
         with self._db.read() as connection:
             for some in in_chunks(metrics):
+                names = sorted({metrics[number][:LONGEST_NAME] for number in some})
                 query = sa.select(series.job, series.name, series.last_step, series.updated_at)
-                for row in connection.execute(query.where(series.job.in_(some)).order_by(series.updated_at)):
-                    if row.name == metrics[JobId(row.job)][:_LONGEST_NAME]:
+                query = query.where(series.job.in_(some), series.name.in_(names))
+                for row in connection.execute(query.order_by(series.updated_at)):
+                    if row.name == metrics[JobId(row.job)][:LONGEST_NAME]:
                         steps[JobId(row.job)] = row.last_step, row.updated_at
         return steps
 
@@ -148,30 +157,79 @@ class Metrics(Part):
         values: dict[JobId, list[float]] = {}
         with self._db.read() as connection:
             for some in in_chunks(metrics):
-                names = sorted({name[:_LONGEST_NAME] for name in metrics.values()})
+                names = sorted({name[:LONGEST_NAME] for name in metrics.values()})
                 query = sa.select(*wanted, point.ordinal, point.value).select_from(both)
                 query = query.where(series.job.in_(some), series.name.in_(names))
                 rows = connection.execute(query.order_by(series.rank.desc(), series.id, point.ordinal)).all()
                 for (number, name, _), points in groupby(rows, lambda row: (row.job, row.name, row.rank)):
-                    if name == metrics[JobId(number)][:_LONGEST_NAME]:
+                    if name == metrics[JobId(number)][:LONGEST_NAME]:
                         values[JobId(number)] = _with_newest([*points])[-count:]
         return values
 
-    def series_of(self, job: JobId) -> list[Series]:
-        """All metrics of a job, by name. Of several workers, one speaks for the job."""
-        query = sa.select(metric_series).where(metric_series.c.job == job).order_by(metric_series.c.name)
+    def series_of(self, job: JobId, name: str | None = None, limit: int = 100, offset: int = 0) -> list[Series]:
+        """Some metrics of a job, by name. Of several workers, one speaks for the job."""
         with self._db.read() as connection:
-            rows = connection.execute(query.order_by(metric_series.c.rank.desc())).all()
-        return list({row.name: _series_from(row) for row in rows}.values())
+            return [_series_from(row) for row in _series_rows(connection, job, name, limit, offset)]
+
+    def last_step(self, job: JobId, name: str) -> int:
+        """0 if nothing is known of this metric."""
+        return next((series.step for series in self.series_of(job, name, limit=1)), 0)
+
+    def give_up_output(self, worker: WorkerId) -> None:
+        """From now on its output is not searched for metrics."""
+        with self._db.write() as connection:
+            connection.execute(sa.update(workers).where(_is(worker)).values(pattern_offset=GIVEN_UP))
 
     def pattern_offset(self, worker: WorkerId) -> int:
-        """How far the worker's output was searched for metrics, in bytes."""
+        """How far the worker's output was searched for metrics, in bytes; or GIVEN_UP."""
         with self._db.read() as connection:
             return connection.execute(sa.select(workers.c.pattern_offset).where(_is(worker))).scalar() or 0
 
 
 def _tidy(points: Iterable[Point]) -> list[Point]:
-    return [p._replace(seq=clamp(p.seq), step=clamp(p.step), name=p.name[:_LONGEST_NAME]) for p in points]
+    return [p._replace(seq=clamp(p.seq), step=clamp(p.step), name=_shown(p.name)) for p in points]
+
+
+def _shown(name: str) -> str:
+    """Names come from files of the job too: none may hold what would act on a terminal."""
+    name = name[:LONGEST_NAME]
+    return name if name.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+
+
+def _speaking(job: JobId, name: str | None) -> sa.Select[Any]:
+    """Each metric of a job with the lowest rank that has it: that worker speaks for the job."""
+    series = metric_series.c
+    wanted = sa.select(series.name, sa.func.min(series.rank).label("rank")).where(series.job == job)
+    if name is not None:
+        wanted = wanted.where(series.name == name[:LONGEST_NAME])
+    return wanted.group_by(series.name)
+
+
+def _series_rows(
+    connection: sa.Connection, job: JobId, name: str | None, limit: int, offset: int
+) -> Sequence[sa.Row[Any]]:
+    series = metric_series.c
+    page = _speaking(job, name).order_by(series.name).limit(limit).offset(offset).subquery()
+    same = (series.name == page.c.name) & (series.rank == page.c.rank)
+    query = sa.select(metric_series).join(page, same).where(series.job == job).order_by(series.name)
+    return connection.execute(query).all()
+
+
+def _thinned(connection: sa.Connection, rows: Sequence[sa.Row[Any]], most: int) -> dict[int, list[CurvePoint]]:
+    """The points of each of these series, by its number: at most so many, the first and the latest always there."""
+    found: dict[int, list[CurvePoint]] = {row.id: [] for row in rows}
+    strides = {row.id: reading_stride(row.total, row.stride, most) for row in rows} if most > 1 else {}
+    if strides:
+        point = metric_points.c
+        stride = sa.case(strides, value=point.series)
+        query = sa.select(point.series, point.step, point.value, point.at)
+        query = query.where(point.series.in_(strides), point.ordinal % stride == 0)
+        for one in connection.execute(query.order_by(point.series, point.ordinal)):
+            found[one.series].append(CurvePoint(one.step, one.value, one.at))
+    for row in rows:
+        if row.id not in strides or (row.total - 1) % strides[row.id] != 0:
+            found[row.id].append(CurvePoint(row.last_step, row.last_value, row.updated_at))
+    return found
 
 
 def _after(mark: int, points: Iterable[Point]) -> list[Point]:
@@ -196,9 +254,9 @@ def _read_until(one: Found, mark: int, new: Sequence[Point]) -> Values:
 
 def _changed_since(connection: sa.Connection, marks: Mapping[JobId, Mark]) -> list[sa.Row[Any]]:
     """The series of the named metrics that have grown; of several workers, that of the one which speaks for the job."""
-    series, names = metric_series.c, sorted({mark.metric[:_LONGEST_NAME] for mark in marks.values()})
+    series, names = metric_series.c, sorted({mark.metric[:LONGEST_NAME] for mark in marks.values()})
     query = sa.select(metric_series).where(series.job.in_(marks), series.name.in_(names)).order_by(series.rank.desc())
-    named = [row for row in connection.execute(query) if row.name == marks[JobId(row.job)].metric[:_LONGEST_NAME]]
+    named = [row for row in connection.execute(query) if row.name == marks[JobId(row.job)].metric[:LONGEST_NAME]]
     return [row for row in {row.job: row for row in named}.values() if row.total != marks[JobId(row.job)].known]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from schedulearn.domain.states import FINISHED
+from schedulearn.store.audit import record_act
 from schedulearn.store.base import Part
 from schedulearn.store.codec import event_from
 from schedulearn.store.history import last_serial
@@ -31,6 +32,7 @@ class Notices(Part):
             before = _subscription(connection, user)
             values = {"addresses": list(addresses), "given": list(given), "secret": before.secret}
             connection.execute(self._db.upsert(subscriptions), {"user": user, **values})
+            record_act(connection, "notify.set", f"notices of {user}", user, addresses=len(addresses))
 
     def keep_secret(self, user: str, secret: str, replace: bool = False) -> str:
         """This secret if the user has none yet, or it is to replace theirs; the one that is kept is returned."""
@@ -40,6 +42,8 @@ class Notices(Part):
                 return before.secret
             values = {"addresses": list(before.addresses), "given": list(before.given), "secret": secret}
             connection.execute(self._db.upsert(subscriptions), {"user": user, **values})
+            if replace:
+                record_act(connection, "notify.secret", f"notices of {user}", user)
         return secret
 
     # --- what has ended

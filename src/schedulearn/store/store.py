@@ -7,6 +7,7 @@ from sqlalchemy import exc
 
 from schedulearn.domain.errors import StoreError
 from schedulearn.store.accounts import Accounts
+from schedulearn.store.audit import Audit
 from schedulearn.store.cycles import Cycles
 from schedulearn.store.engine import Database, is_sqlite
 from schedulearn.store.fleet import Fleet
@@ -18,11 +19,16 @@ from schedulearn.store.roles import Roles
 from schedulearn.store.schema import prepare
 from schedulearn.store.settings import Settings
 from schedulearn.store.spans import Spans
+from schedulearn.store.submissions import Submissions
 from schedulearn.store.upkeep import Upkeep
+from schedulearn.store.uploads import Uploads
 from schedulearn.store.usages import Usages
 
 
-class Store(Jobs, Cycles, Fleet, History, Spans, Metrics, Usages, Roles, Accounts, Settings, Notices, Upkeep):
+class Store(
+    Jobs, Cycles, Fleet, History, Spans, Metrics, Usages, Roles, Accounts, Settings, Notices, Upkeep,
+    Uploads, Submissions, Audit,
+):  # fmt: skip
     """All that is kept. Each method is its own short transaction; any thread may call any of them.
 
     StoreError if the database cannot be used, CorruptDatabase if it is damaged, Conflict if it refuses a row.

@@ -100,7 +100,10 @@ jobs = Table(
     Column("outcome", Json),
     Column("forget", Boolean, nullable=False),
     Column("mark", Json),
+    # The submitter's `users.id`; NULL: of a job from before there were such ids whose user had been removed.
+    Column("owner", Big),
     Index("ix_jobs_state", "state", "id"),
+    Index("ix_jobs_owner", "owner", "state"),
     Index("ix_jobs_user", "user", "id"),
     Index("ix_jobs_name", "name", "id"),
     Index("ix_jobs_submitted_at", "submitted_at", "id"),
@@ -284,6 +287,8 @@ users = Table(
     Column("uid", Big),
     Column("gid", Big),
     Column("max_priority", Integer),
+    Column("id", Big),  # never used twice: whoever is given a removed user's name is somebody else
+    Index("ux_users_id", "id", unique=True),
 )
 
 tokens = Table(
@@ -343,5 +348,47 @@ notices = Table(
     Column("problem", Words, nullable=False),  # of the last try
     Index("ix_notices_due", "state", "due_at"),
     Index("ix_notices_user", "user", "serial"),
+    sqlite_autoincrement=True,
+)
+
+# Who uploaded which project folder. The archive itself is a file, kept once however many have it.
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("owner", Big, primary_key=True, autoincrement=False),  # users.id
+    Column("size", Big, nullable=False),  # bytes of the archive
+    Column("uploaded_at", Time, nullable=False),
+    Index("ix_snapshots_owner", "owner", "uploaded_at"),
+)
+
+# Submissions with a key: sent once more after a lost answer, they make no second job.
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("owner", Big, primary_key=True, autoincrement=False),  # users.id
+    Column("key", String(200), primary_key=True),
+    Column("digest", String(64), nullable=False),  # of what was asked for: a key with another content is refused
+    Column("job", Big, nullable=False),
+    Column("at", Time, nullable=False),
+    Index("ix_submissions_at", "at"),
+)
+
+# Who did what to whose things. Only ever appended to, and kept longer than jobs.
+audit = Table(
+    "audit",
+    metadata,
+    Column("serial", Big, Identity(), primary_key=True),
+    Column("at", Time, nullable=False),
+    Column("actor", Words, nullable=False),  # the caller's name then
+    Column("actor_id", Big),  # users.id; NULL: nobody, or the service itself
+    Column("origin", Words, nullable=False),  # the address that the call came from
+    Column("action", Words, nullable=False),  # e.g. job.cancel
+    Column("object", Words, nullable=False),  # e.g. job 17
+    Column("owner", Words, nullable=False),  # whose it is; "": nobody's
+    Column("outcome", Words, nullable=False),  # done, or why it was refused
+    Column("data", Json, nullable=False),
+    Index("ix_audit_actor", "actor", "serial"),
+    Index("ix_audit_at", "at"),
     sqlite_autoincrement=True,
 )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from schedulearn.store.types import Point
 
 MOST_POINTS = 2000  # of one series that are kept
+MOST_READ = 50_000  # of several series that are read together
 MOST_SPARK = 24  # values in a sparkline, the latest one included
 
 
@@ -61,3 +62,8 @@ def reading_stride(count: int, stride: int, most: int) -> int:
     if there + (not latest_is_kept) <= most:
         return stride
     return stride * math.ceil(there / max(1, most - 1))
+
+
+def points_each(wanted: int, series: int) -> int:
+    """How many points of each are read, of so many series together."""
+    return min(wanted, max(1, MOST_READ // max(1, series)))

@@ -89,6 +89,7 @@ class JobRow:
     attempts: int  # how many there were
     placement: tuple[Placement, ...]  # now; by rank
     progress: Progress | None
+    owner: int | None = None  # the id of the user who submitted it, whoever has that name now
 
 
 class StoredEvent(NamedTuple):
@@ -114,6 +115,16 @@ class Found(NamedTuple):
     points: Sequence[Point] = ()
 
 
+GIVEN_UP = -1  # instead of an offset: this output is not searched any more
+
+
+class Taken(NamedTuple):
+    """What became of some points."""
+
+    new: int  # that were taken in
+    dropped: int = 0  # whose job has as many series as are kept of one
+
+
 class CurvePoint(NamedTuple):
     step: int
     value: float  # may be nan
@@ -132,6 +143,12 @@ class Series:
     min: float | None  # None: no number was ever seen
     max: float | None
     updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    series: Series
+    points: list[CurvePoint]  # thinned; the first and the latest are always there
 
 
 class Mark(NamedTuple):
@@ -172,9 +189,10 @@ class WorkerUsage:
 class UserRow:
     name: str
     role: UserRole
-    uid: int | None = None  # run the user's jobs as; None: as the service itself
+    uid: int | None = None  # run the user's jobs as; 0: as root; None: as service/identity.py says
     gid: int | None = None
     max_priority: int | None = None  # None: no cap
+    id: int = 0  # never used twice, as names may be
 
 
 class UserChanges(TypedDict, total=False):
@@ -199,6 +217,39 @@ class TokenRow:
 
     def has_ended(self, now: float) -> bool:
         return self.expires_at is not None and self.expires_at <= now
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who does something, for the audit log."""
+
+    name: str  # "": nobody whom we know
+    id: int | None  # users.id
+    origin: str  # the address that the call came from
+    at: float  # when it came
+
+
+class AuditEntry(NamedTuple):
+    """One line of the audit log."""
+
+    serial: int
+    at: float
+    actor: str
+    actor_id: int | None
+    origin: str
+    action: str  # e.g. job.cancel
+    object: str  # e.g. job 17
+    owner: str  # whose it is; "": nobody's
+    outcome: str  # done, or why it was refused
+    data: dict[str, Any]
+
+
+class Once(NamedTuple):
+    """A submission that may be sent more than once, and makes one job."""
+
+    owner: int  # users.id
+    key: str
+    digest: str  # of what was sent
 
 
 @dataclass(frozen=True, slots=True)

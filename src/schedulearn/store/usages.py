@@ -11,7 +11,7 @@ from schedulearn.domain.usage import Limits, Usage
 from schedulearn.store.base import Part, in_chunks
 from schedulearn.store.codec import Values, worker_key
 from schedulearn.store.tables import leases, usage, usage_points, workers
-from schedulearn.store.thinning import reading_stride, stride_at
+from schedulearn.store.thinning import points_each, reading_stride, stride_at
 from schedulearn.store.types import UsageSample, WorkerUsage
 
 _KEY = ("job", "attempt", "rank")
@@ -35,13 +35,28 @@ class Usages(Part):
                 connection.execute(sa.insert(usage_points), kept)
 
     def usage_of(
-        self, job: JobId, attempt: int, since: float | None = None, max_points: int = 500
+        self,
+        job: JobId,
+        attempt: int,
+        since: float | None = None,
+        max_points: int = 500,
+        limit: int | None = None,
+        offset: int = 0,
     ) -> list[WorkerUsage]:
-        """What the workers of an attempt use, by rank; at most so many points each, the latest always there."""
+        """What the workers of an attempt use, or some of them, by rank; so many points each at most, of many workers
+        fewer, the latest always there."""
+        mine = (usage.c.job == job) & (usage.c.attempt == attempt)
+        page = sa.select(usage).where(mine).order_by(usage.c.rank).limit(limit).offset(offset)
+        with self._db.read() as connection:
+            rows = connection.execute(page).all()
+            most = points_each(max_points, len(rows))
+            return [_curve(connection, row, since, most) for row in rows]
+
+    def usage_count(self, job: JobId, attempt: int) -> int:
+        """Of how many workers of an attempt it is known what they use."""
         mine = (usage.c.job == job) & (usage.c.attempt == attempt)
         with self._db.read() as connection:
-            rows = connection.execute(sa.select(usage).where(mine).order_by(usage.c.rank)).all()
-            return [_curve(connection, row, since, max_points) for row in rows]
+            return connection.execute(sa.select(sa.func.count()).select_from(usage).where(mine)).scalar_one()
 
     def usage_now(self) -> list[WorkerUsage]:
         """The latest look at each worker that has a lease."""

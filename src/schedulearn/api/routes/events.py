@@ -1,26 +1,19 @@
 """Everything that happens, by serial number: as a page, or live as server-sent events."""
 
-import asyncio
-import time
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from schedulearn.api.convert import event_out
-from schedulearn.api.deps import Gate, JobNumber
+from schedulearn.api.deps import Gate, JobNumber, Streaming
 from schedulearn.api.fields import MAX_ID
 from schedulearn.api.schemas import EventPage
+from schedulearn.api.tail import tail_of
 from schedulearn.domain.ids import JobId
-from schedulearn.service.gateway import Gateway
-from schedulearn.service.views import StoredEvent
 
 router = APIRouter(tags=["events"])
-_POLL = 0.2  # seconds between two looks while somebody listens
-_KEEP_ALIVE = 15.0  # seconds of silence after which a comment is sent, so that proxies keep the connection
-_BATCH = 500
 After = Annotated[int | None, Query(ge=0, le=MAX_ID, description="only events with a greater serial number")]
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 
@@ -31,10 +24,10 @@ def job_events(job: JobNumber, gateway: Gate, after: After = None, limit: Limit 
     return EventPage(events=[event_out(event) for event in gateway.job_events(JobId(job), after or 0, limit)])
 
 
-@router.get("/events", response_model=EventPage)
+@router.get("/events", response_model=EventPage, responses={200: {"content": {"text/event-stream": {}}}})
 async def events(
     gateway: Gate,
-    request: Request,
+    streaming: Streaming,
     after: After = None,
     job: Annotated[int | None, Query(ge=1, le=MAX_ID, description="only of this job")] = None,
     follow: bool = True,
@@ -51,29 +44,8 @@ async def events(
     if not follow:
         found = await run_in_threadpool(gateway.events, after or 0, of, limit)
         return EventPage(events=[event_out(event) for event in found])
+    streaming()
     if after is None:
         after = await run_in_threadpool(gateway.last_event)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_stream(gateway, request, after, of), media_type="text/event-stream", headers=headers)
-
-
-async def _stream(gateway: Gateway, request: Request, after: int, job: JobId | None) -> AsyncIterator[str]:
-    yield ": connected\n\n"  # so that a client knows at once that it is heard
-    spoke = time.monotonic()
-    while not gateway.closing:
-        found = await run_in_threadpool(gateway.events, after, job, _BATCH)
-        if found:
-            yield "".join(_message(event) for event in found)
-            after, spoke = found[-1].serial, time.monotonic()
-            continue
-        if await request.is_disconnected():
-            return
-        if time.monotonic() - spoke > _KEEP_ALIVE:
-            yield ": still here\n\n"
-            spoke = time.monotonic()
-        await asyncio.sleep(_POLL)
-
-
-def _message(event: StoredEvent) -> str:
-    out = event_out(event)
-    return f"id: {out.serial}\nevent: {out.kind}\ndata: {out.model_dump_json()}\n\n"
+    return StreamingResponse(tail_of(gateway).follow(after, of), media_type="text/event-stream", headers=headers)

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Request
 from pydantic import Field
 
 from schedulearn.api.deps import AnyCaller, Gate
-from schedulearn.api.fields import MAX_ID, Strict
+from schedulearn.api.fields import MAX_ID, WHOLE, Strict
 from schedulearn.api.routes.reports import ATTEMPT, WORKER
 from schedulearn.api.schemas import GroupAnswer, GroupTotal, GroupValues, GroupWaiting
 from schedulearn.domain.errors import InvalidSpec, NotAllowed
@@ -17,8 +17,8 @@ from schedulearn.domain.ids import AttemptId, WorkerId
 from schedulearn.service.rendezvous import LONGEST_WAIT, Wait
 
 router = APIRouter(tags=["jobs"])
-Seconds = Annotated[float, Field(ge=0, le=LONGEST_WAIT, description="how long the answer may take")]
-Rank = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
+Seconds = Annotated[float, Field(strict=True, ge=0, le=LONGEST_WAIT, description="how long the answer may take")]
+Rank = Annotated[int, Field(strict=True, ge=0, le=1_000_000), WHOLE]
 Key = Annotated[str, Field(min_length=1, max_length=300)]
 GroupName = Annotated[str, Path(pattern=r"^[0-9]{1,15}\.[0-9]{1,15}$")]
 
@@ -35,9 +35,9 @@ OwnAttempt = Annotated[AttemptId, Depends(_own_attempt)]
 
 class Join(Strict):
     worker: Annotated[str, Field(pattern=WORKER)]
-    generation: Annotated[int, Field(strict=True, ge=0, le=MAX_ID, description="as the control file has it")]
+    generation: Annotated[int, Field(strict=True, ge=0, le=MAX_ID, description="as the control file has it"), WHOLE]
     members: Annotated[list[Rank], Field(min_length=1, max_length=1_000, description="the same")]
-    step: Annotated[int, Field(strict=True, ge=-1, le=MAX_ID, description="steps done; -1: it has no state")]
+    step: Annotated[int, Field(strict=True, ge=-1, le=MAX_ID, description="steps done; -1: it has no state"), WHOLE]
     wait: Seconds = LONGEST_WAIT
 
 
@@ -53,10 +53,10 @@ class GetKeys(Strict):
 
 class AddToKey(Strict):
     key: Key
-    amount: Annotated[int, Field(strict=True, ge=-(2**31), le=2**31)]
+    amount: Annotated[int, Field(strict=True, ge=-(2**31), le=2**31), WHOLE]
 
 
-@router.post("/attempts/{attempt}/group")
+@router.post("/attempts/{attempt}/group", responses={409: {}})
 async def join(attempt: OwnAttempt, asked: Join, gateway: Gate, request: Request) -> GroupAnswer:
     """Be let into the group of this generation. Answers when all of its members have asked, or time is up."""
     worker, members = WorkerId.parse(asked.worker), tuple(asked.members)
@@ -83,13 +83,13 @@ async def end(attempt: OwnAttempt, gateway: Gate) -> None:
     gateway.rendezvous.end(attempt)
 
 
-@router.post("/attempts/{attempt}/groups/{group}/keys/set", status_code=204)
+@router.post("/attempts/{attempt}/groups/{group}/keys/set", status_code=204, responses={409: {}})
 async def set_key(attempt: OwnAttempt, group: GroupName, asked: SetKey, gateway: Gate) -> None:
     """Leave a value for the other members."""
     gateway.rendezvous.put(attempt, group, asked.key, asked.value)
 
 
-@router.post("/attempts/{attempt}/groups/{group}/keys/get")
+@router.post("/attempts/{attempt}/groups/{group}/keys/get", responses={409: {}})
 async def get_keys(
     attempt: OwnAttempt, group: GroupName, asked: GetKeys, gateway: Gate, request: Request
 ) -> GroupValues:
@@ -99,7 +99,7 @@ async def get_keys(
     return GroupValues(values=dict(values))
 
 
-@router.post("/attempts/{attempt}/groups/{group}/keys/add")
+@router.post("/attempts/{attempt}/groups/{group}/keys/add", responses={409: {}})
 async def add_to_key(attempt: OwnAttempt, group: GroupName, asked: AddToKey, gateway: Gate) -> GroupTotal:
     """Count up, all members together."""
     return GroupTotal(value=gateway.rendezvous.add(attempt, group, asked.key, asked.amount))

@@ -1,25 +1,45 @@
 """Jobs: submit, list, show, change, stop, forget."""
 
+import hashlib
+import json
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from schedulearn.api.convert import attempt_out, explanation_out, job_out, series_out
-from schedulearn.api.deps import Gate, JobNumber, NameFilter, Person
-from schedulearn.api.fields import MAX_ID, Cores, Deadline, Duration, Priority, Strict, deadline_at
+from schedulearn.api.deps import Gate, JobNumber, NameFilter, Offset, Person, Streaming
+from schedulearn.api.fields import MOST_CURVES, WHOLE, Cores, Deadline, Duration, Priority, Strict, deadline_at
 from schedulearn.api.schemas import AttemptPage, DryRun, ExplanationOut, JobOut, JobPage, MetricsOut, MoveOut, MovePage
 from schedulearn.api.spec import JobIn, TargetField, WorkersField, WorkersIn, spec_out
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.states import FINISHED, JobState
+from schedulearn.service.auth import Caller
+from schedulearn.service.gateway import Gateway
+from schedulearn.service.views import JobRow
 
 router = APIRouter(tags=["jobs"])
 
 _GROUPS = {"active": frozenset(JobState) - FINISHED, "finished": FINISHED}
 StateFilter = Literal[
     "queued", "starting", "running", "paused", "stopping", "succeeded", "failed", "cancelled", "active", "finished"
+]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern="^[!-~]{1,200}$",
+        description="at most 200 ASCII characters, the same for the same request",
+    ),
+]
+
+
+RunPath = Annotated[
+    str,
+    Query(max_length=4096, json_schema_extra={"pattern": "^(?:[^/\\u0000][^\\u0000]*)?$"}, description="inside of it"),
 ]
 
 
@@ -53,22 +73,53 @@ class Exec(Strict):
     """A command and its arguments, as they are: no shell takes part."""
 
     command: Annotated[list[str], Field(min_length=1, max_length=10_000)]
-    worker: Annotated[int, Field(ge=0, le=100_000)] = 0
+    worker: Annotated[int, Field(strict=True, ge=0, le=100_000), WHOLE] = 0
 
 
-@router.post("/jobs", status_code=201, response_model=JobOut, responses={200: {"model": DryRun}})
-def submit(job: JobIn, caller: Person, gateway: Gate, response: Response, dry_run: bool = False) -> Any:
-    """Submit a job. With `dry_run` it is only checked, and its spec is answered with every default filled in."""
-    now = gateway.now()
+async def _sent(request: Request) -> Callable[[], str]:
+    """What tells whether two requests ask for the same: the SHA-256 of the body, however it was written."""
+    body = await request.body()  # read already, and remembered
+
+    def digest() -> str:
+        try:
+            plain = json.dumps(json.loads(body), sort_keys=True, separators=(",", ":")).encode()
+        except (ValueError, RecursionError):
+            plain = body
+        return hashlib.sha256(plain).hexdigest()
+
+    return digest
+
+
+@router.post("/jobs", status_code=201, response_model=JobOut, responses={200: {"model": DryRun}, 409: {}})
+def submit(
+    job: JobIn,
+    caller: Person,
+    gateway: Gate,
+    response: Response,
+    digest: Annotated[Callable[[], str], Depends(_sent)],
+    dry_run: bool = False,
+    idempotency_key: IdempotencyKey = None,
+) -> Any:
+    """Submit a job. With `dry_run` it is only checked, and its spec is answered with every default filled in.
+
+    With `Idempotency-Key`, the same request once more (its answer was lost, say) makes no second job: the first one is
+    the answer again, as it is now. 422 if the key came with another body before, 409 if that job has been deleted.
+    Keys are the caller's own, and remembered for two days.
+    """
+    now, key = gateway.now(), idempotency_key or ""
+    sent = digest() if key else ""
+    if key and not dry_run and (known := gateway.submitted(caller, key, sent)):
+        return _made(known, caller, gateway, response)
     spec = job.to_domain(now, caller.max_priority)
     if dry_run:
         gateway.check(caller, spec)
-        return Response(
-            DryRun(spec=spec_out(spec, show_env=True)).model_dump_json(), 200, media_type="application/json"
-        )
-    row = gateway.submit(caller, spec)
+        return Response(DryRun(spec=spec_out(spec, private=True)).model_dump_json(), 200, media_type="application/json")
+    return _made(gateway.submit(caller, spec, key, sent), caller, gateway, response)
+
+
+def _made(row: JobRow, caller: Caller, gateway: Gateway, response: Response) -> JobOut:
     response.headers["Location"] = f"/api/v1/jobs/{row.job.id}"
-    return job_out(row, caller, now, gateway.advice(row))
+    return job_out(row, caller, gateway.now(), gateway.advice(row))
 
 
 @router.get("/jobs")
@@ -84,7 +135,7 @@ def list_jobs(
     sort: Literal["id", "priority", "submitted_at", "finished_at", "name", "user", "state"] = "id",
     order: Literal["asc", "desc"] = "asc",
     limit: Annotated[int, Query(ge=0, le=10_000)] = 100,
-    offset: Annotated[int, Query(ge=0, le=MAX_ID)] = 0,
+    offset: Offset = 0,
 ) -> JobPage:
     states = _states(state) if state else None
     rows, total = gateway.jobs(states, user, name, sort, order == "desc", limit, offset, search)
@@ -105,7 +156,7 @@ def show(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
     return job_out(row, caller, gateway.now(), gateway.advice(row))
 
 
-@router.patch("/jobs/{job}")
+@router.patch("/jobs/{job}", responses={409: {}})
 def update(job: JobNumber, changes: JobChanges, caller: Person, gateway: Gate) -> JobOut:
     """Change the priority, the deadline, the limits, the number of workers or the target of a job that is not finished.
 
@@ -117,36 +168,36 @@ def update(job: JobNumber, changes: JobChanges, caller: Person, gateway: Gate) -
     return job_out(gateway.update(caller, JobId(job), changes.to_fields(now)), caller, now)
 
 
-@router.delete("/jobs/{job}", status_code=202)
+@router.delete("/jobs/{job}", status_code=202, responses={409: {}})
 def delete(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
     """Stop it at once if it runs, then forget it and its files. It may still be seen until that is done."""
     return job_out(gateway.delete(caller, JobId(job)), caller, gateway.now())
 
 
-@router.post("/jobs/{job}/cancel", status_code=202)
+@router.post("/jobs/{job}/cancel", status_code=202, responses={409: {}})
 def cancel(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
     """End it. It is kept, as cancelled."""
     return job_out(gateway.cancel(caller, JobId(job)), caller, gateway.now())
 
 
-@router.post("/jobs/{job}/pause", status_code=202)
+@router.post("/jobs/{job}/pause", status_code=202, responses={409: {}})
 def pause(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
     """Suspend a running job, or hold a queued one back."""
     return job_out(gateway.pause(caller, JobId(job)), caller, gateway.now())
 
 
-@router.post("/jobs/{job}/resume", status_code=202)
+@router.post("/jobs/{job}/resume", status_code=202, responses={409: {}})
 def resume(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
     return job_out(gateway.resume(caller, JobId(job)), caller, gateway.now())
 
 
-@router.post("/jobs/{job}/migrate", status_code=202)
+@router.post("/jobs/{job}/migrate", status_code=202, responses={409: {}})
 def migrate(job: JobNumber, target: MigrateTo, caller: Person, gateway: Gate) -> JobOut:
     """Move a running job to another node: it saves, stops, and goes on there."""
     return job_out(gateway.migrate(caller, JobId(job), NodeName(target.node)), caller, gateway.now())
 
 
-@router.get("/jobs/{job}/migrate")
+@router.get("/jobs/{job}/migrate", responses={409: {}})
 def possible_moves(job: JobNumber, gateway: Gate) -> MovePage:
     """The nodes to which a running job could move now, and why not to the others: what a POST would say.
 
@@ -163,8 +214,12 @@ def explain(job: JobNumber, gateway: Gate) -> ExplanationOut:
 
 
 @router.get("/jobs/{job}/attempts")
-def attempts(job: JobNumber, gateway: Gate) -> AttemptPage:
-    return AttemptPage(attempts=[attempt_out(attempt) for attempt in gateway.attempts(JobId(job))])
+def attempts(
+    job: JobNumber, gateway: Gate, limit: Annotated[int, Query(ge=0, le=1000)] = 100, offset: Offset = 0
+) -> AttemptPage:
+    """Every attempt with its workers, the first one first."""
+    found, total = gateway.attempts(JobId(job), limit, offset)
+    return AttemptPage(attempts=[attempt_out(attempt) for attempt in found], total=total)
 
 
 @router.get("/jobs/{job}/metrics")
@@ -173,25 +228,45 @@ def metrics(
     gateway: Gate,
     name: NameFilter | None = None,
     max_points: Annotated[int, Query(ge=1, le=2000)] = 500,
+    limit: Annotated[int, Query(ge=0, le=MOST_CURVES, description="curves in one answer")] = 100,
+    offset: Offset = 0,
 ) -> MetricsOut:
-    """The curves of its metrics, thinned to `max_points`."""
-    return MetricsOut(series=[series_out(curve) for curve in gateway.curves(JobId(job), name, max_points)])
+    """The curves of its metrics, by name, thinned to `max_points`.
+
+    An answer has at most 50,000 points: of many curves there are fewer of each.
+    """
+    curves, total = gateway.curves(JobId(job), name, max_points, limit, offset)
+    return MetricsOut(series=[series_out(curve) for curve in curves], total=total)
 
 
-@router.get("/jobs/{job}/files", response_class=StreamingResponse)
-async def files(job: JobNumber, caller: Person, gateway: Gate, path: str = "") -> StreamingResponse:
+@router.get(
+    "/jobs/{job}/files",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/x-tar": {}}}, 409: {}},
+)
+async def files(
+    job: JobNumber, caller: Person, gateway: Gate, streaming: Streaming, path: RunPath = ""
+) -> StreamingResponse:
     """The run folder, or one path in it, as a tar stream; of a job in a container as it is there now."""
+    streaming()
     return StreamingResponse(await gateway.beside.files(caller, JobId(job), path), media_type="application/x-tar")
 
 
-@router.post("/jobs/{job}/exec", response_class=StreamingResponse)
-async def exec_beside(job: JobNumber, asked: Exec, caller: Person, gateway: Gate) -> StreamingResponse:
+@router.post(
+    "/jobs/{job}/exec",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/octet-stream": {}}}, 409: {}},
+)
+async def exec_beside(
+    job: JobNumber, asked: Exec, caller: Person, gateway: Gate, streaming: Streaming
+) -> StreamingResponse:
     """Run a command beside a worker: as its user, in its run folder, with its environment and limits.
 
     The answer is a stream of parcels: a byte for the kind (0 nothing, 1 standard output, 2 standard error, 3 the exit
     code in digits, 4 what went wrong, as JSON), four bytes for the length, big-endian, and the content. 3 or 4 is the
     last. Whoever hangs up before that ends the command.
     """
+    streaming()
     parcels = await gateway.beside.run(caller, JobId(job), asked.worker, asked.command)
     return StreamingResponse(parcels, media_type="application/octet-stream")
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from schedulearn.api.deps import Gate, Person
+from schedulearn.api.deps import Gate, Person, Visitor
 from schedulearn.api.fields import Strict
 from schedulearn.api.routes.users import UserName
 from schedulearn.api.schemas import LoginOut, NewTokenOut
@@ -22,15 +22,17 @@ class Redeem(Strict):
     code: Annotated[str, Field(min_length=1, max_length=200)]
 
 
-@router.post("/logins", status_code=201)
+@router.post("/logins", status_code=201, responses={404: {}})
 def issue(login: LoginIn, caller: Person, gateway: Gate) -> LoginOut:
     """A one-time code, good for twelve hours or until the service ends."""
     made = gateway.logins.issue(caller, login.user)
+    gateway.audit.let_in(made.user)
     return LoginOut(code=made.code, user=made.user, expires_at=iso(made.expires_at))
 
 
-@router.post("/logins/redeem", status_code=201)
-def redeem(code: Redeem, gateway: Gate) -> NewTokenOut:
+@router.post("/logins/redeem", status_code=201, responses={401: {}})
+def redeem(code: Redeem, visitor: Visitor, gateway: Gate) -> NewTokenOut:
     """A token for a code: once. Answers without a token; 401 if the code is not, or no longer, good."""
     made = gateway.logins.redeem(code.code)
+    gateway.audit.logged_in(visitor, made.user)
     return NewTokenOut(id=made.id, token=made.token, user=made.user, label=made.label)

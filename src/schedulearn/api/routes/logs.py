@@ -1,16 +1,16 @@
 """What a job has printed: as a whole, its end, or live."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from schedulearn.api.deps import Gate, JobNumber
+from schedulearn.api.deps import Gate, JobNumber, Streaming
 from schedulearn.api.fields import MAX_ID
+from schedulearn.api.looks import looks_of
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.states import FINISHED
 from schedulearn.service.gateway import Gateway
@@ -18,14 +18,13 @@ from schedulearn.service.views import LogPlace
 
 router = APIRouter(tags=["jobs"])
 _CHUNK = 1 << 18  # bytes read at once
-_POLL = 0.2  # seconds between two looks while somebody follows
 
 
-@router.get("/jobs/{job}/logs", response_class=StreamingResponse)
+@router.get("/jobs/{job}/logs", response_class=StreamingResponse, responses={200: {"content": {"text/plain": {}}}})
 async def logs(
     job: JobNumber,
     gateway: Gate,
-    request: Request,
+    streaming: Streaming,
     tail: Annotated[int | None, Query(ge=0, le=1_000_000, description="only this many of the last lines")] = None,
     offset: Annotated[int | None, Query(ge=0, le=MAX_ID, description="from this byte on")] = None,
     worker: Annotated[int, Query(ge=0, le=100_000)] = 0,
@@ -36,6 +35,8 @@ async def logs(
 
     `follow` keeps sending what is added, goes on with the next attempt unless one was named, and ends with the job.
     """
+    if follow:
+        streaming()
     place = await run_in_threadpool(gateway.log_place, JobId(job), attempt, worker)
     if tail is None:
         first, place = b"", replace(place, offset=offset)
@@ -43,7 +44,7 @@ async def logs(
         chunk = await run_in_threadpool(gateway.log_tail, place, tail)
         first, place = chunk.data, replace(place, offset=chunk.next_offset)
     if follow:
-        return _answer(_follow(gateway, request, first, place, attempt is None), place)
+        return _answer(_follow(gateway, first, place, attempt is None), place)
     end = (await run_in_threadpool(gateway.log_read, place, 0)).end
     body = _all(gateway, first, place, end) if tail is None else iter([first])
     return _answer(body, place, end if tail is None else place.offset)
@@ -68,9 +69,7 @@ def _all(gateway: Gateway, first: bytes, place: LogPlace, end: int) -> Iterator[
         place = replace(place, offset=chunk.next_offset)
 
 
-async def _follow(
-    gateway: Gateway, request: Request, first: bytes, place: LogPlace, all_attempts: bool
-) -> AsyncIterator[bytes]:
+async def _follow(gateway: Gateway, first: bytes, place: LogPlace, all_attempts: bool) -> AsyncIterator[bytes]:
     if first:
         yield first
     while not gateway.closing:
@@ -86,6 +85,6 @@ async def _follow(
             place = replace(place, attempt=place.attempt + 1, offset=None)
             continue
         ended = pulse.state in FINISHED if all_attempts else not (newest and pulse.placed)
-        if ended or await request.is_disconnected():
+        if ended:
             return
-        await asyncio.sleep(_POLL)
+        await looks_of(gateway).more(place, pulse)

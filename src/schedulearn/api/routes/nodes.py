@@ -7,28 +7,32 @@ from pydantic import AfterValidator, Field
 
 from schedulearn.api.convert import node_out
 from schedulearn.api.deps import Gate, Name, Person
-from schedulearn.api.fields import Strict, one_line
+from schedulearn.api.fields import ONE_LINE, ImageName, Strict, one_line
 from schedulearn.api.schemas import NewNodeOut, NodeOut, NodePage
 from schedulearn.domain.ids import NodeName
-from schedulearn.service.servers import NewNode
+from schedulearn.service.servers import LABEL_NAME, MOST_LABELS, NewNode
 
 router = APIRouter(tags=["nodes"])
-Line = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(one_line)]
+Line = Annotated[str, Field(min_length=1, max_length=300, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
+LabelName = Annotated[str, Field(json_schema_extra={"pattern": f"^{LABEL_NAME}$"})]
+LabelValue = Annotated[str, Field(max_length=200, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
 
 
 class NodeIn(Strict):
     address: Line = Field(description="unix://PATH, tcp://HOST:PORT (with TLS) or ssh://USER@HOST")
     name: Line | None = Field(None, description="left out: after its host")
-    image: Line | None = Field(None, description="for jobs that name none")
+    image: ImageName | None = Field(None, description="for jobs that name none")
     gpu_type: Line | None = Field(None, description="what its GPUs are called: engines do not tell")
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: dict[LabelName, LabelValue] = Field(default_factory=dict, max_length=MOST_LABELS)
 
 
 class NodeChanges(Strict):
     """What is left out stays as it is."""
 
-    drain: bool | None = None
-    labels: dict[str, str | None] | None = Field(None, description="null takes a label away; all others stay")
+    drain: Annotated[bool, Field(strict=True)] | None = None
+    labels: Annotated[dict[LabelName, LabelValue | None], Field(max_length=MOST_LABELS)] | None = Field(
+        None, description="null takes a label away; all others stay"
+    )
 
 
 @router.get("/nodes")
@@ -36,7 +40,7 @@ def nodes(gateway: Gate) -> NodePage:
     return NodePage(nodes=[node_out(view) for view in gateway.servers.views()])
 
 
-@router.post("/nodes", status_code=201)
+@router.post("/nodes", status_code=201, responses={409: {}})
 def add(node: NodeIn, caller: Person, gateway: Gate) -> NewNodeOut:
     """Look at the engine there, and add it if it can be used. Takes as long as the server takes to answer."""
     new = NewNode(node.address, node.name, node.image or "", node.gpu_type, node.labels)
@@ -56,7 +60,7 @@ def change(name: Name, changes: NodeChanges, caller: Person, gateway: Gate) -> N
     return node_out(view)
 
 
-@router.delete("/nodes/{name}", status_code=202)
+@router.delete("/nodes/{name}", status_code=202, responses={409: {}})
 def remove(name: Name, caller: Person, gateway: Gate, force: bool = False) -> NodeOut:
     """Forget it. Refused while jobs run there, unless with `force`: then they are stopped and queued again."""
     return node_out(gateway.servers.remove(caller, NodeName(name), force))

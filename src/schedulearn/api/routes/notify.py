@@ -51,13 +51,13 @@ class TestOut(BaseModel):
     addresses: int
 
 
-@router.get("")
+@router.get("", responses={404: {}})
 def show(caller: Person, gateway: Gate, user: NameFilter | None = None) -> NotifyOut:
     """Whom the caller wants to be told, and the last notices. Of another user for administrators only."""
     return _out(gateway.notify.view(caller, user))
 
 
-@router.put("")
+@router.put("", responses={404: {}})
 def change(wanted: NotifyIn, caller: Person, gateway: Gate) -> NotifyOut:
     """Instead of the addresses before."""
     return _out(gateway.notify.set(caller, wanted.user, wanted.addresses))

@@ -24,7 +24,7 @@ def policy(gateway: Gate) -> PolicyOut:
     return policy_out(gateway.policy())
 
 
-@router.put("/policy")
+@router.put("/policy", responses={409: {}})
 def set_policy(wanted: PolicyIn, caller: Person, gateway: Gate) -> PolicyOut:
     """The scheduler takes it up at its next decision; nothing that runs is disturbed by that alone."""
     return policy_out(gateway.set_policy(caller, wanted.preset, wanted.stages, wanted.params))

@@ -31,7 +31,7 @@ _COUNTERS: dict[str, tuple[str, _Reading]] = {
 }
 
 
-@router.get("/metrics", response_class=Response)
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 def metrics(gateway: Gate) -> Response:
     """Jobs by state, what nodes have and have free, how far the history is, and how fresh the scheduler."""
     registry = CollectorRegistry()

@@ -3,15 +3,16 @@
 from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Path
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from schedulearn.api.deps import AnyCaller, Gate
-from schedulearn.api.fields import MAX_ID, Line, Strict
+from schedulearn.api.fields import MAX_ID, WHOLE, Line, Strict, invalid
 from schedulearn.api.schemas import Accepted
 from schedulearn.domain.ids import AttemptId, WorkerId
 from schedulearn.service.views import Point
 
 router = APIRouter(tags=["jobs"])
+MOST_VALUES = 50_000  # of one report
 ATTEMPT = r"^[0-9]{1,15}\.[0-9]{1,9}$"
 WORKER = r"^[0-9]{1,15}\.[0-9]{1,9}\.[0-9]{1,9}$"
 
@@ -19,25 +20,33 @@ WORKER = r"^[0-9]{1,15}\.[0-9]{1,9}\.[0-9]{1,9}$"
 class ReportPoint(Strict):
     takes_nan: ClassVar[bool] = True  # a loss that has become nan is just what its owner must see
 
-    seq: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
-    at: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
-    step: Annotated[int, Field(strict=True, ge=0, le=MAX_ID)]
-    values: Annotated[dict[Line, float], Field(max_length=100)]
+    seq: Annotated[int, Field(strict=True, ge=0, le=MAX_ID), WHOLE]
+    at: Annotated[float, Field(strict=True, ge=0, le=1e11, allow_inf_nan=False)]
+    step: Annotated[int, Field(strict=True, ge=0, le=MAX_ID), WHOLE]
+    values: Annotated[dict[Line, Annotated[float, Field(strict=True)]], Field(max_length=100)]
+
+
+def _not_too_many(points: list[ReportPoint]) -> list[ReportPoint]:
+    values = sum(len(point.values) for point in points)
+    if values > MOST_VALUES:
+        raise invalid(f"they have {values} values", f"at most {MOST_VALUES} values in one report")
+    return points
 
 
 class Report(Strict):
     takes_nan: ClassVar[bool] = True
 
     worker: Annotated[str, Field(pattern=WORKER)]
-    points: Annotated[list[ReportPoint], Field(max_length=10_000)]
+    points: Annotated[list[ReportPoint], Field(max_length=10_000), AfterValidator(_not_too_many)]
 
     def flat(self) -> list[Point]:
         return [Point(p.seq, p.at, p.step, name, value) for p in self.points for name, value in p.values.items()]
 
 
-@router.post("/attempts/{attempt}/reports")
+@router.post("/attempts/{attempt}/reports", responses={409: {}})
 def report(
     attempt: Annotated[str, Path(pattern=ATTEMPT)], report: Report, caller: AnyCaller, gateway: Gate
 ) -> Accepted:
     worker = WorkerId.parse(report.worker)
-    return Accepted(accepted=gateway.report(caller, AttemptId.parse(attempt), worker, report.flat()))
+    taken = gateway.report(caller, AttemptId.parse(attempt), worker, report.flat())
+    return Accepted(accepted=taken.new, dropped=taken.dropped)

@@ -7,7 +7,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, Field
 
 from schedulearn.api.deps import Gate, Person
-from schedulearn.api.fields import Line, Strict, one_line
+from schedulearn.api.fields import ONE_LINE, Line, Strict, one_line
 from schedulearn.api.schemas import StudyOut, StudyPage, StudyProgress, StudyTable
 from schedulearn.api.spec import iso
 from schedulearn.service.studies import MOST_TRACE, NAME, Study, Wanted
@@ -24,8 +24,8 @@ _HARMLESS = {
 class ComparisonIn(Strict):
     policies: Annotated[list[Line], Field(min_length=1, max_length=50)]
     trace: Annotated[str, Field(max_length=MOST_TRACE)] | None = None
-    trace_name: Annotated[str, Field(max_length=100), AfterValidator(one_line)] = ""
-    cluster: Annotated[str, Field(max_length=20), AfterValidator(one_line)] = ""
+    trace_name: Annotated[str, Field(max_length=100, json_schema_extra=ONE_LINE), AfterValidator(one_line)] = ""
+    cluster: Annotated[str, Field(max_length=20, json_schema_extra=ONE_LINE), AfterValidator(one_line)] = ""
 
 
 @router.get("/studies")
@@ -34,14 +34,14 @@ def studies(gateway: Gate) -> StudyPage:
     return StudyPage(studies=[_out(study) for study in gateway.studies.all()])
 
 
-@router.post("/studies", status_code=202)
+@router.post("/studies", status_code=202, responses={409: {}})
 def compare(wanted: ComparisonIn, caller: Person, gateway: Gate) -> StudyOut:
     """Replay the service's own history, or a trace, under several policies. One at a time for each user."""
     asked = Wanted(wanted.policies, wanted.trace, wanted.trace_name, wanted.cluster)
     return _out(gateway.studies.compare(caller, asked))
 
 
-@router.get("/history", response_class=StreamingResponse)
+@router.get("/history", response_class=StreamingResponse, responses={200: {"content": {"application/x-ndjson": {}}}})
 def history(
     gateway: Gate, limit: Annotated[int, Query(ge=1, le=100_000, description="of the newest")] = 2_000
 ) -> StreamingResponse:
@@ -57,13 +57,13 @@ def study(name: StudyName, gateway: Gate) -> StudyOut:
     return _out(gateway.studies.find(name))
 
 
-@router.get("/studies/{name}/report", response_class=Response)
+@router.get("/studies/{name}/report", response_class=Response, responses={200: {"content": {"text/html": {}}}})
 def report(name: StudyName, gateway: Gate) -> Response:
     """The report as HTML, with all it needs in it."""
     return Response(gateway.studies.report(name), media_type="text/html", headers=_HARMLESS)
 
 
-@router.post("/studies/{name}/cancel", status_code=202)
+@router.post("/studies/{name}/cancel", status_code=202, responses={409: {}})
 def cancel(name: StudyName, caller: Person, gateway: Gate) -> StudyOut:
     """End a comparison that runs. Who asked for it, and administrators."""
     return _out(gateway.studies.cancel(caller, name))

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from schedulearn.api.deps import Gate, JobNumber
+from schedulearn.api.deps import Gate, JobNumber, Offset
+from schedulearn.api.fields import MOST_CURVES
 from schedulearn.api.usage import UsageOut, worker_usage_out
 from schedulearn.domain.ids import JobId
 
@@ -19,8 +20,13 @@ def usage(
     attempt: Annotated[int | None, Query(ge=1, le=2**31)] = None,
     since: Annotated[datetime | None, Query(description="an ISO 8601 time; earlier points are left out")] = None,
     max_points: Annotated[int, Query(ge=1, le=2000)] = 500,
+    limit: Annotated[int, Query(ge=0, le=MOST_CURVES, description="workers in one answer")] = 100,
+    offset: Offset = 0,
 ) -> UsageOut:
-    """CPU, memory, disk and network traffic, energy and limits over time; of the newest attempt unless one is named."""
+    """CPU, memory, disk and network traffic, energy and limits over time; of the newest attempt unless one is named.
+
+    An answer has at most 50,000 points: of many workers there are fewer of each.
+    """
     start = None if since is None else (since if since.tzinfo else since.replace(tzinfo=UTC)).timestamp()
-    found, workers = gateway.usage(JobId(job), attempt, start, max_points)
-    return UsageOut(attempt=str(found), workers=[worker_usage_out(worker) for worker in workers])
+    found, workers, total = gateway.usage(JobId(job), attempt, start, max_points, limit, offset)
+    return UsageOut(attempt=str(found), workers=[worker_usage_out(worker) for worker in workers], total=total)

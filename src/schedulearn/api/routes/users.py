@@ -7,22 +7,24 @@ from pydantic import AfterValidator, Field
 
 from schedulearn.api.convert import user_out
 from schedulearn.api.deps import Gate, Name, Person
-from schedulearn.api.fields import MAX_ID, Priority, Strict, one_line
-from schedulearn.api.schemas import NewTokenOut, TokenOut, TokenPage, UserOut, UserPage
+from schedulearn.api.fields import MAX_ID, ONE_LINE, WHOLE, Priority, Strict, one_line
+from schedulearn.api.schemas import NewTokenOut, NewUserOut, TokenOut, TokenPage, UserOut, UserPage
 from schedulearn.api.spec import iso
-from schedulearn.service.views import TokenRow, UserChanges
+from schedulearn.service.identity import FIRST_PERSON, LARGEST
+from schedulearn.service.views import TokenRow, UserChanges, UserRow
 
 router = APIRouter(tags=["users"])
 Role = Literal["admin", "user"]
-Id = Annotated[int, Field(strict=True, ge=0, le=2**32 - 2)]
+Id = Annotated[int, Field(strict=True, ge=FIRST_PERSON, le=LARGEST), WHOLE]
 UserName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}$")]
 
 
 class UserIn(Strict):
     name: UserName
     role: Role = "user"
-    uid: Id | None = None
+    uid: Id | None = Field(None, description="an account of the machine that jobs run as")
     gid: Id | None = None
+    root: Annotated[bool, Field(strict=True, description="whether plain processes run as root")] = False
     max_priority: Priority | None = None
 
 
@@ -30,8 +32,9 @@ class UserUpdate(Strict):
     """Fields that are left out stay as they are."""
 
     role: Role = "user"
-    uid: Id | None = None
+    uid: Id | None = Field(None, description="null: a uid of the service's own")
     gid: Id | None = None
+    root: Annotated[bool, Field(strict=True, description="whether plain processes run as root")] = False
     max_priority: Priority | None = None
 
     def changes(self) -> UserChanges:
@@ -46,35 +49,45 @@ class UserUpdate(Strict):
             changes["max_priority"] = self.max_priority
         return changes
 
+    @property
+    def asks_root(self) -> bool | None:
+        return self.root if "root" in self.model_fields_set else None
+
 
 class TokenIn(Strict):
-    label: Annotated[str, Field(max_length=200), AfterValidator(one_line)] = ""
+    label: Annotated[str, Field(max_length=200, json_schema_extra=ONE_LINE), AfterValidator(one_line)] = ""
     user: UserName | None = Field(None, description="for somebody else: administrators only")
 
 
 @router.get("/whoami")
 def whoami(caller: Person, gateway: Gate) -> UserOut:
-    return user_out(gateway.people.whoami(caller))
+    user = gateway.people.whoami(caller)
+    return user_out(user, gateway.people.runs_as(user))
 
 
 @router.get("/users")
 def users(caller: Person, gateway: Gate) -> UserPage:
-    return UserPage(users=[user_out(user) for user in gateway.people.users(caller)])
+    people = gateway.people
+    return UserPage(users=[user_out(user, people.runs_as(user)) for user in people.users(caller)])
 
 
-@router.post("/users", status_code=201)
-def add_user(user: UserIn, caller: Person, gateway: Gate) -> UserOut:
-    return user_out(
-        gateway.people.add_user(caller, user.name, user.role, user.uid, user.gid, user.max_priority),
-    )
+@router.post("/users", status_code=201, responses={409: {}})
+def add_user(user: UserIn, caller: Person, gateway: Gate) -> NewUserOut:
+    made = gateway.people.add_user(caller, user.name, user.role, user.uid, user.gid, user.max_priority, root=user.root)
+    return _with_notes(made, gateway)
 
 
-@router.patch("/users/{name}")
-def update_user(name: Name, update: UserUpdate, caller: Person, gateway: Gate) -> UserOut:
-    return user_out(gateway.people.update_user(caller, name, **update.changes()))
+@router.patch("/users/{name}", responses={409: {}})
+def update_user(name: Name, update: UserUpdate, caller: Person, gateway: Gate) -> NewUserOut:
+    return _with_notes(gateway.people.update_user(caller, name, update.asks_root, **update.changes()), gateway)
 
 
-@router.delete("/users/{name}", status_code=204)
+def _with_notes(user: UserRow, gateway: Gate) -> NewUserOut:
+    shown = user_out(user, gateway.people.runs_as(user))
+    return NewUserOut(**shown.model_dump(), notes=gateway.people.notes(user))
+
+
+@router.delete("/users/{name}", status_code=204, responses={409: {}})
 def remove_user(name: Name, caller: Person, gateway: Gate) -> None:
     """With all their tokens. Their finished jobs stay."""
     gateway.people.remove_user(caller, name)
@@ -91,7 +104,7 @@ def _token_out(row: TokenRow) -> TokenOut:
     return TokenOut(id=row.id, user=row.user, label=row.label, created_at=iso(row.created_at), expires_at=until)
 
 
-@router.post("/tokens", status_code=201)
+@router.post("/tokens", status_code=201, responses={404: {}})
 def add_token(token: TokenIn, caller: Person, gateway: Gate) -> NewTokenOut:
     """The token is shown this once: only its hash is kept."""
     made = gateway.people.add_token(caller, token.user, token.label)

@@ -9,13 +9,14 @@ from pathlib import Path
 from schedulearn.cli.common.data import PAGE, holds_role, service_url
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.out import next_steps, say
+from schedulearn.pinned import address_of, without_pin
 
 _PATIENCE = 60.0  # seconds to be healthy
 
 
 def start_detached(data: Path, options: list[str], only: str | None) -> int:
     """Run `up` again as a child in its own session; return when it is healthy, or say why it is not."""
-    data.mkdir(parents=True, exist_ok=True, mode=0o711)
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = data / f"{PAGE if only == PAGE else 'service'}.log"
     # Its first lines hold the administrator's token: nobody else may read it.
     with open(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as output:
@@ -68,10 +69,7 @@ def _is_healthy(url: str) -> bool:
 
 def _answers(url: str) -> bool:
     """Whether the page can be opened; it may say that its service is away, which is an answer, too."""
-    from http.client import HTTPConnection
-    from urllib.parse import urlsplit
-
-    connection = HTTPConnection(urlsplit(url).netloc, timeout=30)
+    connection = address_of(url).connect(30.0)
     try:
         connection.request("GET", "/login")
         return bool(connection.getresponse().status)
@@ -96,15 +94,16 @@ def _since(log: Path, begin: int) -> str:
 def _say_page(pid: int, url: str, data: Path, log: Path) -> None:
     from schedulearn.cli.up import down_words, link_words
 
-    say(f"The page runs at {url} (pid {pid}).", "green")
-    next_steps({"a link that logs you in": link_words(url), "its log": f"tail -f {log}", "stop it": down_words(data)})
+    page = without_pin(url)
+    say(f"The page runs at {page} (pid {pid}).", "green")
+    next_steps({"a link that logs you in": link_words(page), "its log": f"tail -f {log}", "stop it": down_words(data)})
 
 
 def _say(pid: int, url: str, data: Path, log: Path, begin: int) -> None:
     from schedulearn.cli.up import next_commands
 
-    say(f"The service runs at {url} (pid {pid})." if url else f"The scheduler runs (pid {pid}).", "green")
+    say(f"The service runs at {without_pin(url)} (pid {pid})." if url else f"The scheduler runs (pid {pid}).", "green")
     for line in _since(log, begin).splitlines():
-        if line.startswith(("token:", "page:")):
+        if line.startswith(("fingerprint:", "token:", "page:", "Warning:")):
             say(line)
     next_steps({"its log": f"tail -f {log}", **next_commands(data)})

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from schedulearn.cli.common.errors import Code
-from schedulearn.cli.common.out import colourful, next_steps, note, of_job, paint, say, width
+from schedulearn.cli.common.out import JobOutput, colourful, next_steps, note, of_job, paint, say, width
 from schedulearn.cli.view.status import status_line
+from schedulearn.cli.view.terminal import clean
 from schedulearn.cli.view.text import shortened
 from schedulearn.cli.view.words import FINISHED, Json, duration, metric, why
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 class StatusLine:
     """The last line of the terminal. It gives way to output, and comes back when that has ended its line."""
 
-    def __init__(self) -> None:
+    def __init__(self, raw: bool = False) -> None:
+        self._output = JobOutput(sys.stdout, raw)
         self._text = ""
         self._shown = False
         self._at_line_start = True
@@ -26,13 +28,11 @@ class StatusLine:
         self._live = sys.stdout.isatty() and sys.stderr.isatty() and colourful(sys.stderr)
 
     def write(self, data: bytes) -> None:
-        """Output of the job, byte for byte."""
+        """Output of the job."""
         with self._lock:
             self._erase()
-            sys.stdout.flush()
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-            self._at_line_start = data.endswith(b"\n")
+            if written := self._output.write(data):
+                self._at_line_start = written.endswith(b"\n")
             self._draw()
 
     def update(self, text: str) -> None:
@@ -45,6 +45,7 @@ class StatusLine:
         with self._lock:
             self._erase()
             self._live = False
+            self._output.close()
             if not self._at_line_start:
                 print(flush=True)
 
@@ -88,22 +89,22 @@ class Watcher:
                     place = client.explain(self._job) if job["state"] == "queued" else None
                     self._show(job, place)
                 except ClientError as error:
-                    self._line.update(f"no news from the service ({error}); the job goes on")
+                    self._line.update(f"no news from the service ({clean(error)}); the job goes on")
                 self._stop.wait(1.0)
 
     def _show(self, job: Json, place: Json | None) -> None:
         self._line.update(status_line(job, place))
         if not sys.stdout.isatty() and job["state"] != self._said and job["state"] not in FINISHED:
             self._said = job["state"]
-            reason = (place or {}).get("text") or why(job)
+            reason = clean((place or {}).get("text") or why(job))
             note(f"[job {job['id']} {job['state']}{': ' + reason if reason else ''}]")
 
 
-def follow(client: "Client", job: int, chunks: Callable[[], Iterable[bytes]]) -> Json:
+def follow(client: "Client", job: int, chunks: Callable[[], Iterable[bytes]], raw: bool = False) -> Json:
     """Show the job's output until it has ended. Returns the job as it ended."""
     from schedulearn.cli.common.service import connect
 
-    line = StatusLine()
+    line = StatusLine(raw)
     try:
         with Watcher(job, connect, line):
             for chunk in chunks():

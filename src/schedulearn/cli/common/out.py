@@ -1,6 +1,5 @@
 """What is printed: colours where they are seen, lines that fit the terminal, plain text or JSON for all else."""
 
-import json
 import os
 import shutil
 import sys
@@ -8,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from schedulearn.cli.view.table import Column, Row, table_lines
+from schedulearn.cli.view.terminal import OutputFilter, clean, json_text, only_colours
 from schedulearn.cli.view.text import broken, coloured, columns_of
-from schedulearn.cli.view.words import clean
 
 _NARROW = 20  # columns: with less room a value goes below its label
 
@@ -26,13 +25,18 @@ def paint(text: str, style: str, stream: TextIO | None = None) -> str:
     return coloured(text, style) if colourful(stream or sys.stdout) else text
 
 
+def _print(text: str, stream: TextIO | None = None) -> None:
+    """The one way out for words, so that nothing in them steers the terminal, whoever wrote them."""
+    print(only_colours(text), file=stream or sys.stdout, flush=stream is not None)
+
+
 def say(text: str = "", style: str = "") -> None:
-    print(paint(wrapped(text), style))
+    _print(paint(wrapped(text), style))
 
 
 def note(text: str, style: str = "") -> None:
     """To stderr: what a program that reads stdout should not see."""
-    print(paint(wrapped(text, stream=sys.stderr), style, sys.stderr), file=sys.stderr, flush=True)
+    _print(paint(wrapped(text, stream=sys.stderr), style, sys.stderr), sys.stderr)
 
 
 def note_hint(job: Mapping[str, Any]) -> None:
@@ -42,7 +46,7 @@ def note_hint(job: Mapping[str, Any]) -> None:
 
 
 def say_json(value: object) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(json_text(value))
 
 
 def width() -> int:
@@ -67,7 +71,7 @@ def wrapped(text: str, indent: int | None = None, stream: TextIO | None = None) 
 
 def say_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
     for line in table_lines(columns, rows, width() if sys.stdout.isatty() else None, paint):
-        print(line)
+        _print(line)
 
 
 def say_facts(facts: Sequence[tuple[str, str]]) -> None:
@@ -77,9 +81,9 @@ def say_facts(facts: Sequence[tuple[str, str]]) -> None:
     below = sys.stdout.isatty() and width() - pad < _NARROW
     for label, value in known:
         if below:
-            print(paint(label, "dim") + "\n    " + wrapped(value, 4))
+            _print(paint(label, "dim") + "\n    " + wrapped(value, 4))
         else:
-            print(paint(label + " " * (pad - columns_of(label)), "dim") + wrapped(value, pad))
+            _print(paint(label + " " * (pad - columns_of(label)), "dim") + wrapped(value, pad))
 
 
 def next_steps(steps: Mapping[str, str]) -> None:
@@ -87,8 +91,29 @@ def next_steps(steps: Mapping[str, str]) -> None:
     pad = max(len(does) for does in steps) + 2
     for does, command in steps.items():
         fits = not sys.stdout.isatty() or 2 + pad + columns_of(command) <= width()
-        print("  " + paint(does.ljust(pad) if fits else f"{does}\n    ", "dim") + paint(command, "cyan"))
+        _print("  " + paint(does.ljust(pad) if fits else f"{does}\n    ", "dim") + paint(command, "cyan"))
 
 
 def of_job(job: Mapping[str, Any]) -> str:
     return f"Job {job['id']} ({clean(job['name'])})"
+
+
+class JobOutput:
+    """What a job writes, to a stream of ours: byte for byte, but on a terminal without what would steer it."""
+
+    def __init__(self, stream: TextIO, raw: bool = False) -> None:
+        self._stream = stream
+        self._filter = None if raw or not stream.isatty() else OutputFilter(stream.encoding)
+
+    def write(self, data: bytes) -> bytes:
+        """Returns what was written."""
+        return self._put(self._filter.feed(data) if self._filter else data)
+
+    def close(self) -> bytes:
+        return self._put(self._filter.close() if self._filter else b"")
+
+    def _put(self, data: bytes) -> bytes:
+        self._stream.flush()  # our own words that were written before
+        self._stream.buffer.write(data)
+        self._stream.buffer.flush()
+        return data

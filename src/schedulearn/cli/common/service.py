@@ -27,6 +27,13 @@ def failure_of(error: Exception) -> Failure | None:
             return Failure(str(error), Code.NO_SUCH_JOB, hint="see which there are: schedulearn ls --all")
         case client.ApiError():
             return _refused(error)
+        case client.NotTrusted():
+            return Failure(
+                str(error),
+                Code.UNREACHABLE,
+                hint="the service's own machine shows the fingerprint when it starts: schedulearn up\n"
+                "if it is the right one: SCHEDULEARN_URL=https://HOST:PORT#sha256=FINGERPRINT",
+            )
         case client.ServiceUnreachable():
             return Failure(
                 str(error),

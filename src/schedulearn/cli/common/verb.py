@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
+from schedulearn.cli.view.terminal import clean
+
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
@@ -27,7 +29,9 @@ def complete_jobs(ctx: typer.Context, args: list[str], incomplete: str) -> list[
     except Exception:
         return []
     return [
-        (str(job["id"]), f"{job['name']} ({job['state']})") for job in jobs if str(job["id"]).startswith(incomplete)
+        (str(job["id"]), f"{clean(job['name'])} ({job['state']})")
+        for job in jobs
+        if str(job["id"]).startswith(incomplete)
     ]
 
 
@@ -44,3 +48,6 @@ Jobs = Annotated[
     list[int], typer.Argument(metavar="JOB", help="Ids of jobs.", parser=job_id, autocompletion=complete_jobs)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="On a terminal, pass on everything that the job writes, not its colours alone.")
+]

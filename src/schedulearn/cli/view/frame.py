@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from schedulearn.cli.view import nodes as node_view
 from schedulearn.cli.view.jobs import curve
 from schedulearn.cli.view.table import Cell, Column, Row, table_lines
+from schedulearn.cli.view.terminal import clean
 from schedulearn.cli.view.text import coloured
 from schedulearn.cli.view.words import (
     STATE_STYLE,
@@ -119,7 +120,11 @@ def _header(data: FrameData, now: datetime) -> "RenderableType":
 
     counts = data["counts"]
     words = [f"{counts.get('running', 0)} running", f"{counts.get('queued', 0)} queued"]
-    words += [f"{counts.get('finished', 0)} finished", f"policy {data['policy']}", f"{now.astimezone():%H:%M:%S}"]
+    words += [
+        f"{counts.get('finished', 0)} finished",
+        f"policy {clean(data['policy'])}",
+        f"{now.astimezone():%H:%M:%S}",
+    ]
     header = Text.assemble(("Schedulearn", "bold cyan"), "  ", (" · ".join(words), "dim"))
     header.no_wrap, header.overflow = True, "ellipsis"
     return header

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from schedulearn.cli.view.table import Cell, Column, Row
+from schedulearn.cli.view.terminal import clean
 from schedulearn.cli.view.words import (
     STATE_STYLE,
     Json,
     ago,
-    clean,
     clock,
     duration,
     eta,

@@ -2,10 +2,11 @@
 
 import json
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from schedulearn.cli.view.terminal import clean
 
 Json = Mapping[str, Any]
 
@@ -113,11 +114,6 @@ def bar(share: float, width: int = 10) -> str:
     """`━━━━──────`"""
     full = round(max(0.0, min(1.0, share)) * width)
     return "━" * full + "─" * (width - full)
-
-
-def clean(text: object) -> str:
-    """One line without control characters: what comes from a job must not steer the terminal."""
-    return "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") else c for c in str(text))
 
 
 def share_done(job: Json) -> float | None:

@@ -1,21 +1,35 @@
 """Folders as tar streams, in both directions. What a job wrote is never trusted: no link is followed on either way."""
 
 import io
-import os
-import stat
 import tarfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from schedulearn.domain.archive import changed, extract_plainly
+from schedulearn.archive.confined import MOST_FETCHED, Owner, unpack_fetched
+from schedulearn.archive.pack import CHUNK, END, header, header_bytes, pack_found, padding
+from schedulearn.archive.reader import (
+    FILE,
+    FOLDER,
+    HARD_LINK,
+    LINK,
+    SPECIAL,
+    Damaged,
+    Member,
+    Reader,
+    Refused,
+    TooLarge,
+)
+from schedulearn.archive.walk import Tree
 from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.units import short
-from schedulearn.executors.common.snapshot import Owner, give
 
-CHUNK = 1 << 18
-END = bytes(2 * tarfile.BLOCKSIZE)
+_TYPES = {FILE: tarfile.REGTYPE, FOLDER: tarfile.DIRTYPE, LINK: tarfile.SYMTYPE, HARD_LINK: tarfile.LNKTYPE}
+
+
+class TooMuch(ExecutorError):
+    """More bytes or files than are taken: trying again would change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,158 +45,91 @@ class Entry:
 def pack(entries: Iterable[Entry], owner: tuple[int, int]) -> Iterator[bytes]:
     """One archive of all entries, everything in it the owner's. Symbolic links are kept, special files left out."""
     for entry in entries:
+        told = header(entry.name, entry.mode, owner)
         if entry.content is not None:
-            header = _header(entry.name, entry.mode, owner)
-            header.size = len(entry.content)
-            yield _bytes(header) + entry.content + _padding(header.size)
+            told.size = len(entry.content)
+            yield header_bytes(told) + entry.content + padding(told.size)
         else:
-            yield _folder_header(entry.name, entry.mode, owner)
+            told.type = tarfile.DIRTYPE
+            yield header_bytes(told)
             if entry.source is not None:
                 yield from _pack_folder(entry.source, PurePosixPath(entry.name), owner)
     yield END
 
 
 def _pack_folder(folder: Path, name: PurePosixPath, owner: tuple[int, int]) -> Iterator[bytes]:
-    for found in sorted(os.scandir(folder), key=lambda found: found.name):
-        path, inside = Path(found.path), name / found.name
-        info = found.stat(follow_symlinks=False)
-        mode = stat.S_IMODE(info.st_mode) & 0o777
-        if stat.S_ISDIR(info.st_mode):
-            yield _folder_header(str(inside), mode, owner, info.st_mtime)
-            yield from _pack_folder(path, inside, owner)
-        elif stat.S_ISLNK(info.st_mode):
-            header = _header(str(inside), mode, owner, info.st_mtime)
-            header.type, header.linkname = tarfile.SYMTYPE, str(path.readlink())
-            yield _bytes(header)
-        elif stat.S_ISREG(info.st_mode):
-            yield from _pack_file(path, _header(str(inside), mode, owner, info.st_mtime))
-
-
-def _pack_file(path: Path, header: tarfile.TarInfo) -> Iterator[bytes]:
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-        header.size = left = os.fstat(file.fileno()).st_size
-        yield _bytes(header)
-        while left:
-            # A file that shrinks meanwhile is filled up with zeros: the header has promised its size.
-            chunk = file.read(min(CHUNK, left)) or bytes(min(CHUNK, left))
-            left -= len(chunk)
-            yield chunk
-    yield _padding(header.size)
-
-
-def _folder_header(name: str, mode: int, owner: tuple[int, int], mtime: float = 0) -> bytes:
-    header = _header(name, mode, owner, mtime)
-    header.type = tarfile.DIRTYPE
-    return _bytes(header)
-
-
-def _header(name: str, mode: int, owner: tuple[int, int], mtime: float = 0) -> tarfile.TarInfo:
-    header = tarfile.TarInfo(name)
-    header.mode, header.mtime = mode, int(mtime)
-    header.uid, header.gid = owner
-    return header
-
-
-def _bytes(header: tarfile.TarInfo) -> bytes:
-    return header.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
-
-
-def _padding(size: int) -> bytes:
-    return bytes(-size % tarfile.BLOCKSIZE)
+    size = 0
+    with _words(), Tree(folder) as tree:
+        for found in tree.below():
+            size += found.info.st_size if found.is_file else 0
+            if size > MOST_FETCHED:  # with holes, most likely: it would not come back either
+                raise TooLarge(f"the files in {folder.name} are larger than {MOST_FETCHED} bytes")
+            yield from pack_found(found, str(name.joinpath(*found.parts)), owner)
 
 
 # --- the other way
 
 
-def unpack(chunks: Iterable[bytes], folder: Path, owner: Owner) -> float:
+def unpack(chunks: Iterable[bytes], folder: Path, owner: Owner, most: int = MOST_FETCHED) -> float:
     """The content of the one folder that an archive holds; returns the newest time of change in it.
 
-    ExecutorError if a member would lie outside, or behind a link.
+    It is done by a child that is the owner. The folder is empty, in one that only the service may enter.
+    ExecutorError if a member would lie outside, or behind a link; TooMuch if there is more than `most` bytes.
     """
-    newest = 0.0
-    links: set[PurePosixPath] = set()
-    try:
-        with extract_plainly(_open(chunks)) as archive:
-            for member in archive:
-                newest = max(newest, member.mtime)
-                if taken := _taken(member, links):
-                    archive.extract(taken, folder, numeric_owner=True)
-    except (tarfile.TarError, KeyError) as error:  # KeyError: a hard link to something that is not there
-        raise ExecutorError(f"the archive is damaged: {error}") from error
-    if owner:
-        give(folder, owner)
-    return newest
+    with _words():
+        return unpack_fetched(chunks, folder, owner, most)
 
 
 def moved(chunks: Iterable[bytes], place: str) -> Iterator[bytes]:
     """The same archive with `place` instead of the name of the file or folder that it holds; special files left out."""
-    try:
-        with _open(chunks) as archive:
-            for member in archive:
-                if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-                    continue
-                yield _bytes(_renamed(member, place))
-                if member.isreg() and (file := archive.extractfile(member)):
-                    while chunk := file.read(CHUNK):
-                        yield chunk
-                    yield _padding(member.size)
-    except tarfile.TarError as error:
-        raise ExecutorError(f"the archive is damaged: {error}") from error
+    with _words():
+        reader = _reader(chunks)
+        for member in reader:
+            if member.kind is SPECIAL:
+                continue
+            yield header_bytes(_renamed(member, place))
+            while chunk := reader.read(CHUNK):
+                yield chunk
+            yield padding(member.size)
     yield END
 
 
-def _renamed(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo:
-    below = PurePosixPath(place, *PurePosixPath(member.name).parts[1:])
-    linked = member.linkname
-    if member.islnk():
-        linked = str(PurePosixPath(place, *PurePosixPath(linked).parts[1:]))
-    mode = member.mode & 0o777
-    # The headers of its own would keep the old name.
-    return changed(
-        member, name=str(below), linkname=linked, mode=mode, uid=0, gid=0, uname="", gname="", pax_headers={}
-    )
+def _renamed(member: Member, place: str) -> tarfile.TarInfo:
+    told = header(_placed(member.name, place), member.mode & 0o777, (0, 0), member.mtime)
+    told.type, told.size = _TYPES[member.kind], member.size
+    told.linkname = _placed(member.target, place) if member.kind is HARD_LINK else member.target
+    return told
+
+
+def _placed(name: str, place: str) -> str:
+    return str(PurePosixPath(place, *PurePosixPath(name).parts[1:]))
 
 
 def read_file(chunks: Iterable[bytes], largest: int) -> bytes:
     """The one file that an archive holds; b"" if it is none, or too large."""
+    with _words():
+        reader = _reader(chunks)
+        member = next(iter(reader), None)
+        if member is None or member.kind is not FILE or member.size > largest:
+            return b""
+        return b"".join(iter(lambda: reader.read(CHUNK), b""))
+
+
+@contextmanager
+def _words() -> Iterator[None]:
+    """What is wrong with an archive, or with a folder that is to become one, in the words of an executor."""
     try:
-        with _open(chunks) as archive:
-            member = archive.next()
-            file = archive.extractfile(member) if member and member.isreg() and member.size <= largest else None
-            return file.read() if file else b""
-    except tarfile.TarError as error:
+        yield
+    except Damaged as error:
         raise ExecutorError(f"the archive is damaged: {error}") from error
+    except Refused as error:
+        raise ExecutorError(f"the archive is refused: {error}") from error
+    except TooLarge as error:
+        raise TooMuch(f"there is too much: {error}") from error
 
 
-def _taken(member: tarfile.TarInfo, links: set[PurePosixPath]) -> tarfile.TarInfo | None:
-    """The member without the name of the folder around all; None if it is the folder itself, or nothing to keep."""
-    path = _below(member.name, links)
-    if path == PurePosixPath() or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-        return None
-    if member.issym():
-        links.add(path)
-    linked = str(_below(member.linkname, links)) if member.islnk() else member.linkname
-    # The service must be able to read, and later remove, what the job made.
-    mode = member.mode & 0o777 | (0o700 if member.isdir() else 0o600)
-    return changed(member, name=str(path), linkname=linked, mode=mode, uid=0, gid=0, uname="", gname="")
-
-
-def _below(name: str, links: set[PurePosixPath]) -> PurePosixPath:
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts:
-        raise ExecutorError(f"the archive is refused: {short(name)} leads outside of it")
-    path = PurePosixPath(*path.parts[1:])
-    if any(parent in links for parent in path.parents):
-        raise ExecutorError(f"the archive is refused: {short(name)} goes through a link")
-    return path
-
-
-def _open(chunks: Iterable[bytes]) -> tarfile.TarFile:
-    """With large pieces: the library's usual ones make large files slow."""
-    stream = io.BufferedReader(_Stream(chunks), CHUNK)
-    archive = tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK)  # noqa: SIM115 (the caller closes it)
-    archive.copybufsize = CHUNK  # type: ignore[attr-defined]
-    return archive
+def _reader(chunks: Iterable[bytes]) -> Reader:
+    return Reader(io.BufferedReader(_Stream(chunks), CHUNK))
 
 
 class _Stream(io.RawIOBase):

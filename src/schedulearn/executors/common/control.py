@@ -30,5 +30,5 @@ def content(known: bytes) -> dict[str, Any]:
     """What is in the file; nothing, if that cannot be read."""
     try:
         return dict(json.loads(known))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return {}

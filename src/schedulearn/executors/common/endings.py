@@ -1,11 +1,12 @@
 """The record that every worker leaves of its end, and the Outcome that the core understands."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.executors.common.paths import WorkerPaths, write_json
+from schedulearn.executors.common.keys import genuine, worker_key
+from schedulearn.executors.common.paths import WorkerPaths, read_json, write_json
+from schedulearn.executors.common.signed import EXIT, signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +18,12 @@ class End:
 
 
 def read_end(paths: WorkerPaths) -> End | None:
-    """None: there is no record."""
+    """None: there is no record, or none that a shim or an executor of this service has signed."""
     try:
-        record = json.loads(paths.exit.read_bytes())
+        record = read_json(paths.exit)
     except (FileNotFoundError, ValueError):
         return None
-    if not isinstance(record, dict) or "at" not in record:
+    if "at" not in record or not genuine(record, EXIT, paths.folder):
         return None
     return End(_outcome(record), float(record["at"]))
 
@@ -40,7 +41,7 @@ def write_end(paths: WorkerPaths, end: End) -> None:
         "not_started": outcome.ending is Ending.NOT_STARTED,
         "lost": outcome.ending is Ending.LOST,
     }
-    write_json(paths.exit, record)
+    write_json(paths.exit, signed(record, EXIT, worker_key(paths.folder)))
 
 
 def _outcome(record: dict[str, Any]) -> Outcome:

@@ -1,18 +1,19 @@
 """A job's own folders on the service's side: which attempt may change them, how they are replaced, how they go."""
 
-import json
 import logging
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from schedulearn.archive.extract import OPEN_FOLDER
+from schedulearn.archive.remove import remove_tree
+from schedulearn.archive.walk import Tree, any_name
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.ids import WorkerId
-from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, write_json
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, read_json, write_json
 from schedulearn.executors.common.snapshot import Owner, fill_run_folder
 
 log = logging.getLogger(__name__)
@@ -31,9 +32,13 @@ def make_worker_folder(paths: WorkerPaths) -> None:
 
 def make_folder(path: Path, mode: int, owner: Owner = None) -> None:
     path.mkdir(exist_ok=True, parents=True)
-    path.chmod(mode)  # mkdir's own mode is cut down by the umask
-    if owner:
-        os.chown(path, *owner)
+    folder = os.open(path, OPEN_FOLDER)
+    try:
+        os.fchmod(folder, mode)  # mkdir's own mode is cut down by the umask
+        if owner:
+            os.fchown(folder, *owner)
+    finally:
+        os.close(folder)
 
 
 def prepare_job_folders(worker: WorkerId, job: JobPaths, snapshot: Path | None, owner: Owner) -> None:
@@ -53,7 +58,7 @@ def prepare_job_folders(worker: WorkerId, job: JobPaths, snapshot: Path | None, 
 def newest_attempt(job: JobPaths) -> int:
     """The number of the newest attempt that began; 0 if none did."""
     try:
-        return int(json.loads(job.fence.read_bytes())["attempt"])
+        return int(read_json(job.fence)["attempt"])
     except (OSError, ValueError, KeyError, TypeError):
         return 0
 
@@ -70,7 +75,9 @@ def commit(
     `fill` puts the content into a new folder beside it. A crash at any point leaves the old content or the new.
     `keep_newer`: content that is older than the present one is dropped.
     """
-    temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=folder.parent))
+    private = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=folder.parent))  # only the service may enter
+    temporary = private / "new"
+    temporary.mkdir(mode=0o700)
     try:
         fill(temporary)
         with locked(job.lock):
@@ -83,18 +90,16 @@ def commit(
             temporary.rename(_complete(folder))
             settle(folder)
     finally:
-        remove_tree(temporary)
+        remove_tree(private)
 
 
 def newest_file(folder: Path) -> float:
     """When the newest of its files was changed; before all times if there is none. Hidden ones: see `has_files`."""
     newest = -math.inf
-    for place, folders, files in os.walk(folder):
-        if Path(place) == folder:
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            files = [name for name in files if not name.startswith(".")]
-        for name in files:
-            newest = max(newest, (Path(place) / name).lstat().st_mtime)
+    with suppress(FileNotFoundError), Tree(folder) as tree:
+        for found in tree.below(strict=False):
+            if not found.is_folder and not found.parts[0].startswith("."):
+                newest = max(newest, found.info.st_mtime)
     return newest
 
 
@@ -124,10 +129,7 @@ def _advance_fence(worker: WorkerId, job: JobPaths) -> None:
 
 def has_files(folder: Path) -> bool:
     """Hidden ones do not count: they are checkpoints that are not whole yet."""
-    try:
-        return any(not path.name.startswith(".") for path in folder.iterdir())
-    except OSError:
-        return False
+    return any(not name.startswith(".") for name in any_name(folder))
 
 
 def forget_job(job: JobPaths) -> None:
@@ -137,17 +139,3 @@ def forget_job(job: JobPaths) -> None:
     with suppress(FileNotFoundError):
         job.folder.rename(gone)
     remove_tree(gone)
-
-
-def remove_tree(folder: Path) -> None:
-    """Also where the job took away its own right to write."""
-    try:
-        shutil.rmtree(folder)
-    except FileNotFoundError:
-        pass
-    except PermissionError:
-        for place, folders, _ in os.walk(folder):  # from the top: each is opened before the walk enters it
-            for path in (Path(place) / name for name in folders):
-                if not path.is_symlink():
-                    path.chmod(0o700)
-        shutil.rmtree(folder)

@@ -4,14 +4,15 @@ Files are copied, because a job may run as another user, in another image, or lo
 """
 
 import hashlib
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 
 import schedulearn
+from schedulearn.archive.remove import remove_tree
+from schedulearn.executors.common.folders import make_folder
+from schedulearn.executors.common.paths import write_file
 
 _HOOK, _LIBRARY = "inside", "job"  # folders of the package
 _NAME = "inside"  # the folder below the executor's own
@@ -22,7 +23,8 @@ def inside_files() -> Mapping[str, bytes]:
     """Path → content. The library is in a folder of its own, which is looked at only if nobody installed another."""
     package = Path(schedulearn.__file__).parent
     files = {path: data for path, data in _sources(package / _HOOK) if path != "__init__.py"}
-    files["library/schedulearn/__init__.py"] = (package / "__init__.py").read_bytes()
+    for name in ("__init__.py", "pinned.py"):
+        files[f"library/schedulearn/{name}"] = (package / name).read_bytes()
     return files | {f"library/schedulearn/{_LIBRARY}/{path}": data for path, data in _sources(package / _LIBRARY)}
 
 
@@ -50,27 +52,17 @@ def put_inside(root: Path) -> None:
     folder = inside_folder(root)
     if folder.exists():
         return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.parent.chmod(0o755)
+    make_folder(folder.parent, 0o755)
     fresh = Path(tempfile.mkdtemp(prefix=".fresh-", dir=folder.parent))
     try:
         for name in inside_folders():
-            (fresh / name).mkdir()
+            make_folder(fresh / name, 0o755)
         for name, data in inside_files().items():
-            (fresh / name).write_bytes(data)
-        _open_to_all(fresh)
+            write_file(fresh / name, data, 0o644)
+        make_folder(fresh, 0o755)  # from now on others may enter
         fresh.rename(folder)
     except OSError:
         if not folder.exists():  # else another one was faster
             raise
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-
-
-def _open_to_all(folder: Path) -> None:
-    folder.chmod(0o755)
-    for place, folders, files in os.walk(folder):
-        for name in folders:
-            (Path(place) / name).chmod(0o755)
-        for name in files:
-            (Path(place) / name).chmod(0o644)
+        remove_tree(fresh)

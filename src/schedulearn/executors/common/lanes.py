@@ -3,16 +3,19 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 log = logging.getLogger(__name__)
 Task = Callable[[], None]
 
 
 class Lanes:
-    def __init__(self, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="process-executor")
+    def __init__(self, threads: int, aside: int = 0) -> None:
+        """So many tasks at a time, and up to `aside` more that only wait."""
+        self._pool = ThreadPoolExecutor(threads + aside, thread_name_prefix="process-executor")
+        self._places = threading.Semaphore(threads)
         self._lanes: dict[Hashable, deque[Task]] = {}
         self._lock = threading.Lock()
         self._closed = False
@@ -27,6 +30,15 @@ class Lanes:
             if len(lane) == 1:
                 self._pool.submit(self._work_off, key, lane)
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """For a task that has to wait for long: others have its place meanwhile."""
+        self._places.release()
+        try:
+            yield
+        finally:
+            self._places.acquire()
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
@@ -35,7 +47,8 @@ class Lanes:
     def _work_off(self, key: Hashable, lane: deque[Task]) -> None:
         while True:
             try:
-                lane[0]()
+                with self._places:
+                    lane[0]()
             except Exception:
                 log.exception("a task of %s failed", key)
             with self._lock:

@@ -3,10 +3,14 @@
 Safe while the shim writes and removes segments, and from any process that may read the files.
 """
 
+import errno
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 BLOCK = 1 << 16
+LONGEST_TAIL = 16 << 20  # bytes: it is put together in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +56,22 @@ def read(log_dir: Path, offset: int | None, limit: int) -> LogChunk:
 
 
 def tail(log_dir: Path, lines: int) -> LogChunk:
-    """The last lines. A last line without its line end counts as one."""
+    """The last lines, of so many bytes at most. A last line without its line end counts as one."""
     segments = _segments(log_dir)
     end = segments[-1].end if segments else 0
     first = segments[0].offset if segments else 0
-    start, data = end, b""
-    while start > first and data[:-1].count(b"\n") < lines and lines > 0:
+    first = max(first, end - LONGEST_TAIL)
+    start = end
+    blocks: list[bytes] = []
+    found = -1  # line ends; the last one ends the last line
+    while start > first and found < lines and lines > 0:
         step = max(first, start - BLOCK)
         chunk = read(log_dir, step, start - step)
         if chunk.offset != step or len(chunk.data) != start - step:  # it was rotated away under our hands
             break
-        start, data = step, chunk.data + data
+        start, found = step, found + chunk.data.count(b"\n")
+        blocks.append(chunk.data)
+    data = b"".join(reversed(blocks))
     cut = _cut(data, lines)
     return LogChunk(start + cut, data[cut:], end, end)
 
@@ -88,16 +97,22 @@ def _segments(log_dir: Path) -> list[_Segment]:
     found = []
     for path in log_dir.glob("*.log"):
         try:
-            found.append(_Segment(int(path.stem), path.stat().st_size, path))
-        except (FileNotFoundError, ValueError):
+            info = path.lstat()
+        except FileNotFoundError:
             continue
+        if stat.S_ISREG(info.st_mode) and path.stem.isascii() and path.stem.isdigit():
+            found.append(_Segment(int(path.stem), info.st_size, path))
     return sorted(found, key=lambda segment: segment.offset)
 
 
 def _read_part(segment: _Segment, skip: int, count: int) -> bytes | None:
     try:
-        with segment.path.open("rb") as file:
-            file.seek(skip)
-            return file.read(count)
-    except FileNotFoundError:
-        return None
+        handle = os.open(segment.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return None
+        raise
+    try:
+        return os.pread(handle, count, skip)
+    finally:
+        os.close(handle)

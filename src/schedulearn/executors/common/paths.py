@@ -1,15 +1,21 @@
 """Where a job and its workers keep their files, and how files are written so that a crash leaves no half of one."""
 
+import errno
 import fcntl
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from schedulearn.domain.ids import JobId, WorkerId
+
+LARGEST_LAUNCH = 16 << 20  # bytes of launch.json: it holds a job's whole command and environment
+SPOOL = "spool.jsonl"  # in the folder of a worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,7 @@ class WorkerPaths:
     @property
     def spool(self) -> Path:
         """What the job reported while the service was away."""
-        return self.folder / "spool.jsonl"
+        return self.folder / SPOOL
 
     @property
     def ack(self) -> Path:
@@ -134,6 +140,37 @@ class WorkerPaths:
     def lock(self) -> Path:
         """Held while the worker is being started, so that two starters do not both prepare it."""
         return self.folder / "prepare.lock"
+
+
+def read_small(path: Path, largest: int = 1 << 20) -> bytes:
+    """A file that a job may have replaced: no link is followed, no pipe waited for.
+
+    ValueError if it is no plain file, or too large; FileNotFoundError if there is none.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
+            raise ValueError(f"{path} is no plain file") from error
+        raise
+    try:
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode) or info.st_size > largest:
+            raise ValueError(f"{path} is no plain file, or too large")
+        return os.read(handle, info.st_size)
+    finally:
+        os.close(handle)
+
+
+def read_json(path: Path, largest: int = 1 << 20) -> dict[str, Any]:
+    """The same for a JSON object; ValueError also if it is none."""
+    try:
+        value = json.loads(read_small(path, largest))
+    except RecursionError as error:
+        raise ValueError(f"{path} is nested too deeply") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} holds no object")
+    return value
 
 
 def write_file(path: Path, data: bytes, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:

@@ -1,60 +1,39 @@
-"""Fill a run folder from the snapshot of a user's project, refusing archives that reach outside of it."""
+"""Fill a run folder from the snapshot of a user's project, as that user, where nobody else can come to it."""
 
-import os
-import shutil
-import tarfile
-import zlib
-from collections.abc import Iterator
+import tempfile
 from pathlib import Path
 
-from schedulearn.domain.archive import Members, Unsafe, changed, extract_plainly
+from schedulearn.archive.confined import Owner, give_empty, unpack_snapshot
+from schedulearn.archive.reader import Damaged, Refused, TooLarge
+from schedulearn.archive.remove import remove_tree
 from schedulearn.domain.errors import ExecutorError
 
-Owner = tuple[int, int] | None  # uid, gid; None: the service's own
+__all__ = ["Owner", "fill_run_folder"]
+_MOST = 1 << 40  # bytes: how large a project may be was asked when it was uploaded
 
 
 def fill_run_folder(run: Path, snapshot: Path | None, owner: Owner) -> None:
     """Unpack beside it and rename, so that a run folder is always whole. The caller holds the job's lock."""
-    temporary = run.with_name("run.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(mode=0o700)
+    private = Path(tempfile.mkdtemp(prefix=f"{run.name}.tmp-", dir=run.parent))  # only the service may enter
     try:
+        fresh = private / "new"
+        fresh.mkdir(mode=0o700)
+        give_empty(fresh, owner)
         if snapshot is not None:
-            _unpack(snapshot, temporary)
-        if owner:
-            give(temporary, owner)
-        temporary.rename(run)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+            _unpack(snapshot, fresh, owner)
+        fresh.rename(run)
+    finally:
+        remove_tree(private)
 
 
-def _unpack(snapshot: Path, folder: Path) -> None:
+def _unpack(snapshot: Path, folder: Path, owner: Owner) -> None:
     try:
-        with tarfile.open(snapshot) as archive:
-            extract_plainly(archive).extractall(folder, members=_checked(archive))
+        unpack_snapshot(snapshot, folder, owner, _MOST)
     except FileNotFoundError as error:
         if not snapshot.exists():
-            raise ExecutorError(f"the snapshot {snapshot.name} is missing") from error
+            raise ExecutorError("the snapshot of the project is missing") from error  # others read this: no hash
         raise
-    except Unsafe as error:
+    except (Refused, TooLarge) as error:
         raise ExecutorError(f"the snapshot is refused: {error}") from error
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+    except Damaged as error:
         raise ExecutorError(f"the snapshot is damaged: {error}") from error
-
-
-def _checked(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    members = Members()
-    for member in archive:
-        members.check(member)
-        # Nobody's but the service's, which must be able to read and remove it, and no bits beyond the usual ones.
-        usual = member.mode & 0o755 | (0o700 if member.isdir() else 0o600)
-        yield changed(member, mode=usual, uid=os.geteuid(), gid=os.getegid(), uname="", gname="")
-
-
-def give(folder: Path, owner: tuple[int, int]) -> None:
-    """Make everything in it the owner's."""
-    os.chown(folder, *owner)
-    for place, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            os.chown(Path(place) / name, *owner, follow_symlinks=False)

@@ -44,6 +44,11 @@ class Calls:
         self._client: docker.DockerClient | None = None
         self._lock = threading.Lock()
 
+    @property
+    def socket(self) -> str:
+        """Where the engine's own socket is on its machine; "": that is not known."""
+        return self._engine.address.path
+
     @contextmanager
     def api(self) -> Iterator[Any]:
         """The engine's API as the Docker SDK has it; raises Unreachable or Refused, never an error of the SDK."""

@@ -9,9 +9,9 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from schedulearn.archive.pack import CHUNK
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.ids import WorkerId
-from schedulearn.executors.common.archive import CHUNK
 from schedulearn.executors.docker.calls import Calls, Refused
 from schedulearn.executors.docker.frames import Frames
 from schedulearn.executors.docker.names import INSTANCE, container_name
@@ -65,8 +65,18 @@ class Containers:
     def create(self, options: Mapping[str, Any]) -> str:
         """The id of a new container that does not run yet."""
         with self.calls.api() as api:
-            host = api.create_host_config(**options["host_config"])
-            return str(api.create_container(**{**options, "host_config": host})["Id"])
+            known = {**options, "host_config": api.create_host_config(**options["host_config"])}
+            ends = {
+                name: api.create_endpoint_config(**end) for name, end in options.get("networking_config", {}).items()
+            }
+            if ends:
+                known["networking_config"] = api.create_networking_config(ends)
+            return str(api.create_container(**known)["Id"])
+
+    def written(self, container: str) -> int:
+        """Bytes that it has added to its image; the engine has to count them."""
+        with self._get(f"containers/{container}/json", {"size": 1}) as answer:
+            return int(answer.json().get("SizeRw") or 0)
 
     def start(self, container: str) -> None:
         with self.calls.api() as api:

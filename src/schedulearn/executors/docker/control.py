@@ -7,6 +7,7 @@ from schedulearn.domain.ids import WorkerId
 from schedulearn.executors.common.archive import Entry, pack, read_file
 from schedulearn.executors.common.control import leads, with_group
 from schedulearn.executors.common.paths import WorkerPaths, write_file
+from schedulearn.executors.common.paths import read_small as read_control
 from schedulearn.executors.docker.calls import Refused
 from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.options import PLACES
@@ -45,6 +46,6 @@ def led(worker: WorkerId, paths: WorkerPaths) -> bool:
 
 def kept_control(paths: WorkerPaths) -> bytes:
     """What the service last wrote."""
-    with suppress(FileNotFoundError):
-        return paths.control.read_bytes()
+    with suppress(FileNotFoundError, ValueError):
+        return read_control(paths.control)
     return b""

@@ -1,7 +1,6 @@
 """The end of a container: its files fetched, its end written down, then it is removed."""
 
 import errno
-import json
 import os
 import time
 from collections.abc import Callable
@@ -14,10 +13,10 @@ from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.ids import WorkerId
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.ports import Clock
-from schedulearn.executors.common.archive import read_file, unpack
+from schedulearn.executors.common.archive import TooMuch, read_file, unpack
 from schedulearn.executors.common.endings import End, read_end, write_end
 from schedulearn.executors.common.folders import StaleAttempt, commit, is_stale
-from schedulearn.executors.common.paths import WorkerPaths, write_file
+from schedulearn.executors.common.paths import LARGEST_LAUNCH, WorkerPaths, read_json, write_file
 from schedulearn.executors.common.snapshot import Owner
 from schedulearn.executors.docker.calls import Refused, Unreachable
 from schedulearn.executors.docker.containers import Containers, State
@@ -28,7 +27,7 @@ from schedulearn.executors.docker.rules import CHECKPOINT, WORK
 _SIGNAL = 128  # what a shell and an init add to the signal that killed their program
 _LAST_SIGNAL = 64
 _NOBODY_SAW = 255  # what the engine says of a container that was gone when the engine began
-_LARGEST_SPOOL = 64 << 20  # bytes
+_LARGEST_SPOOL = 20 << 20  # bytes; the library keeps it below 16 MiB
 
 
 def owner_here(ids: tuple[int, int]) -> Owner:
@@ -126,7 +125,8 @@ class Patience:
         """The end of a worker whose files are given up; raises the error as long as they are not."""
         self._tries += 1
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if isinstance(error, Unreachable) or (time.monotonic() < self._until if full else self._tries < self.TRIES):
+        again = time.monotonic() < self._until if full else self._tries < self.TRIES
+        if isinstance(error, Unreachable) or (again and not isinstance(error, TooMuch)):
             raise error
         detail = f"{end.outcome.detail}; " if end.outcome.detail else ""
         return replace(end, outcome=replace(end.outcome, detail=f"{detail}its files could not be fetched: {error}"))
@@ -202,13 +202,17 @@ def ids_of(paths: WorkerPaths) -> tuple[int, int]:
     return orders["uid"], orders["gid"]
 
 
+def orders_of(paths: WorkerPaths) -> dict[str, Any]:
+    """What was written down when it was started; {} if it was not."""
+    return _read(paths.launch)
+
+
 def _read(file: Path) -> dict[str, Any]:
     """{} if it cannot be read."""
     try:
-        known = json.loads(file.read_bytes())
+        return read_json(file, LARGEST_LAUNCH)
     except (OSError, ValueError):
         return {}
-    return known if isinstance(known, dict) else {}
 
 
 class _NotNow(Exception):

@@ -4,7 +4,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -29,14 +29,16 @@ from schedulearn.executors.docker.calls import Calls, Refused, Unreachable
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.containers import CREATED, PAUSED, Containers, State
 from schedulearn.executors.docker.control import led, regroup
-from schedulearn.executors.docker.ending import Ender, Patience, carried_group, ids_of
+from schedulearn.executors.docker.ending import Ender, Patience, carried_group, ids_of, orders_of
 from schedulearn.executors.docker.follower import Follower
 from schedulearn.executors.docker.grace import Grace
 from schedulearn.executors.docker.images import Images
 from schedulearn.executors.docker.layers import Layers, Unwanted
 from schedulearn.executors.docker.limits import Limiter
 from schedulearn.executors.docker.live import LiveCheckpoints
+from schedulearn.executors.docker.mounts import Sight
 from schedulearn.executors.docker.names import instance_of, worker_of
+from schedulearn.executors.docker.networks import OWN, Networks
 from schedulearn.executors.docker.output import Output
 from schedulearn.executors.docker.rounds import Rounds
 from schedulearn.executors.docker.rules import Rules
@@ -47,6 +49,7 @@ from schedulearn.executors.docker.usage import ContainerUsage
 log = logging.getLogger(__name__)
 LOG_CAP = 64 << 20
 THREADS = 8
+WAITING = 256  # workers whose images are being fetched or prepared beside that
 ORPHAN_AFTER = 600.0  # seconds: a service whose database is slow may take its time to tell of all its workers
 _AGAIN = 0.5  # seconds until an engine that did not answer is asked once more
 _AFTER_A_FAULT = 5.0
@@ -77,9 +80,25 @@ class DockerExecutor:
         calls = Calls(engine)
         shared = SharedCheckpoints(Path(rules.shared_checkpoints), instance) if rules.shared_checkpoints else None
         self._containers = Containers(calls, instance)
-        images = Images(calls)
-        self._layers = Layers(self._containers, images, rules)
-        self._site = Site(self._containers, images, self._layers, rules, node, clock, log_cap, shared)
+        self._closed = threading.Event()
+        self._lanes = Lanes(THREADS, WAITING)
+        images, self._networks = Images(calls), Networks(calls, instance, rules)
+        self._layers = Layers(self._containers, images, self._networks, rules, self._closed)
+        self._sight = Sight(self._containers, images)
+        self._site = Site(
+            self._containers,
+            images,
+            self._layers,
+            self._networks,
+            self._sight,
+            rules,
+            node,
+            clock,
+            log_cap,
+            shared,
+            self._lanes.aside,
+            self._closed,
+        )
         self._ender = Ender(self._containers, clock, with_checkpoint=shared is None)
         self._live = LiveCheckpoints(self._containers, self._ender.fetcher)
         self._usage = ContainerUsage(Calls(engine, Rounds.TIMEOUT), self._containers.name, clock)
@@ -91,8 +110,6 @@ class DockerExecutor:
         self._lock = threading.Lock()  # guards the three above
         self._told_at: float | None = None  # when the service first spoke of a worker, on the monotonic clock
         self._grace = Grace()
-        self._closed = threading.Event()
-        self._lanes = Lanes(THREADS)
         self._rounds = Rounds(Containers(Calls(engine, Rounds.TIMEOUT), instance), self._root, self, self._grace)
         self._rounds.start()
 
@@ -156,6 +173,13 @@ class DockerExecutor:
         """Whether the image with this key is being prepared."""
         return self._layers.being_made(key)
 
+    def looks(self, who: str) -> bool:
+        """Whether paths of the server are just being looked at for this worker."""
+        return self._sight.in_use(who)
+
+    def tidy_networks(self, found: Iterable[State], calls: Calls) -> None:
+        self._networks.tidy(found, calls)
+
     def is_orphan(self, worker: WorkerId) -> bool:
         """Whether the service, which tells of all its workers when it begins, has had time to but said nothing."""
         told_at = self._told_at
@@ -214,6 +238,9 @@ class DockerExecutor:
         except (OSError, ExecutorError) as error:
             log.warning("worker %s could not be started: %s", worker, error)
             self._end(worker, Outcome(Ending.NOT_STARTED, detail=str(error)))
+        except Exception as error:  # a fault of ours must not leave a job that starts for ever
+            log.exception("worker %s could not be started", worker)
+            self._end(worker, Outcome(Ending.NOT_STARTED, detail=f"a fault of the service: {error!r}"))
         else:
             self._follow(worker)
 
@@ -228,13 +255,20 @@ class DockerExecutor:
             if state is None or state.status == CREATED:
                 self._never_ran(worker, state)
                 return
-        self._emit(WorkerStarted(self._ender.started_at(paths), worker))
+        self._emit_start(worker, paths)
         self._watch(worker)
         if worker.rank and read_end(paths.first):
             self._release(worker)
 
+    def _emit_start(self, worker: WorkerId, paths: WorkerPaths) -> None:
+        why = orders_of(paths).get("why_shared")
+        note = f"it shares the network of its server: {why}" if why else ""
+        self._emit(WorkerStarted(self._ender.started_at(paths), worker, note))
+
     def _watch(self, worker: WorkerId) -> None:
         paths = self._paths(worker)
+        if orders_of(paths).get("network") == OWN:
+            self._networks.note(str(worker.of), str(worker))
         with self._lock:
             if worker in self._followers or self._closed.is_set():
                 return
@@ -285,6 +319,7 @@ class DockerExecutor:
             self._followers.pop(worker, None)
             self._reported.add(worker)
         self._emit(WorkerExited(self._clock.now() if end.at is None else end.at, worker, end.outcome))
+        self._networks.let_go(str(worker.of), str(worker))
         if worker.rank == 0:
             for other in [one for one in list(self._followers) if one.of == worker.of]:
                 self._release(other)
@@ -300,7 +335,7 @@ class DockerExecutor:
         end = read_end(paths)
         assert end
         if paths.started.exists():
-            self._emit(WorkerStarted(self._ender.started_at(paths), worker))
+            self._emit_start(worker, paths)
         self._note_end(worker, end)
 
     def _stop(self, worker: WorkerId, grace: float) -> None:

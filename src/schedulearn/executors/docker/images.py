@@ -1,8 +1,10 @@
 """Images on one engine: found, or fetched from a registry."""
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.errors import ExecutorError, InvalidSpec
+from schedulearn.domain.image import check_image
 from schedulearn.executors.docker.calls import Calls, Refused
 from schedulearn.executors.docker.output import Output
 
@@ -13,13 +15,17 @@ class Images:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._network: str | None = None
-        self._cores: float | None = None
+        self._info: dict[str, Any] | None = None
 
-    def ready(self, name: str, output: Output) -> dict[str, Any]:
-        """What the engine says of an image, fetched if need be; ExecutorError if it cannot be had."""
-        return self.find(name) or self._fetched(name, output)
+    def ready(self, name: str, output: Output, check: Callable[[], None]) -> dict[str, Any]:
+        """What the engine says of an image, fetched if need be; ExecutorError if it cannot be had.
+
+        `check` is asked again and again meanwhile, and raises an error once nobody wants it any more.
+        """
+        return self.find(name) or self._fetched(name, output, check)
 
     def find(self, name: str) -> dict[str, Any] | None:
+        _check(name)
         try:
             with self._calls.api() as api:
                 told: dict[str, Any] = api.inspect_image(name)
@@ -37,24 +43,49 @@ class Images:
         return self._network
 
     def cores(self) -> float:
-        """How many the engine's machine has; asked once."""
-        if self._cores is None:
-            with self._calls.api() as api:
-                self._cores = float(api.info()["NCPU"])
-        return self._cores
+        """How many the engine's machine has."""
+        return float(self._told()["NCPU"])
 
-    def _fetched(self, name: str, output: Output) -> dict[str, Any]:
+    def memory(self) -> int:
+        """Bytes that the engine's machine has."""
+        return int(self._told()["MemTotal"])
+
+    def data_root(self) -> str:
+        """Where the engine keeps images and containers."""
+        return str(self._told().get("DockerRootDir") or "")
+
+    def _told(self) -> dict[str, Any]:
+        """What the engine says of its machine; asked once."""
+        if self._info is None:
+            with self._calls.api() as api:
+                self._info = dict(api.info())
+        return self._info
+
+    def _fetched(self, name: str, output: Output, check: Callable[[], None]) -> dict[str, Any]:
         output.note(f"fetching the image {name}")
         try:
             with self._calls.api() as api:
                 lines = api.pull(name, tag=None if _has_tag(name) else "latest", stream=True, decode=True)
-            problem = next((str(line["error"]) for line in self._calls.stream(lines) if "error" in line), "")
+            problem = next((str(line["error"]) for line in self._lines(lines, check) if "error" in line), "")
         except Refused as refusal:
             problem = str(refusal)
         found = self.find(name)
         if found is None:
             raise ExecutorError(f"this server does not have the image {name}, and it cannot be fetched: {problem}")
         return found
+
+    def _lines(self, lines: Iterable[Any], check: Callable[[], None]) -> Iterator[Any]:
+        for line in self._calls.stream(lines):
+            check()
+            yield line
+
+
+def _check(name: str) -> None:
+    """Whatever way it came: in the address of a call, what is no name would lead elsewhere."""
+    try:
+        check_image(name)
+    except InvalidSpec as error:
+        raise ExecutorError(error.problem) from error
 
 
 def variable_of(image: dict[str, Any], name: str) -> str:

@@ -9,26 +9,37 @@ import json
 import posixpath
 import shlex
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from schedulearn.archive.walk import Tree
 from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.ports import Launch
+from schedulearn.domain.units import format_duration, format_size
 from schedulearn.executors.common.archive import Entry, pack
+from schedulearn.executors.docker.calls import Unreachable
 from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.images import Images
 from schedulearn.executors.docker.names import INSTANCE, SETUP, setup_name
+from schedulearn.executors.docker.networks import SHARED, Networks, setup_network
 from schedulearn.executors.docker.options import confinement
 from schedulearn.executors.docker.output import STAMP, Output
 from schedulearn.executors.docker.rules import Rules
+from schedulearn.executors.kernel.groups import PERIOD, quota_for
 
 REPOSITORY = "schedulearn-setup"
 FOLDER = "/schedulearn-setup"  # where the project's files are while the lines run
 _ROOT = (0, 0)
 _LOOK = 0.2  # seconds between two looks whether the image is still wanted
+_COUNT = 10.0  # seconds between two looks at what the lines have written
 # Enough to install packages; not to mount, to trace, or to use the network in odd ways.
 _RIGHTS = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID"]
+_MOST_FILES = 256 * 1000**2  # bytes of the project's files: they are held in memory
+_MOST_TEXT = 1000**2  # bytes of requirements files that are searched for further names
 _PIP = "python3 -m pip install --no-input --disable-pip-version-check --break-system-packages --root-user-action=ignore"
 
 
@@ -51,7 +62,7 @@ class Setup:
         digest = hashlib.sha256(json.dumps([image, self.lines]).encode())
         for path, content, mode in self.files:
             digest.update(json.dumps([path, mode, len(content)]).encode() + content)
-        return digest.hexdigest()[:24]
+        return digest.hexdigest()  # whole: a shorter one could be met on purpose, and its image is others', too
 
     @property
     def script(self) -> str:
@@ -66,15 +77,19 @@ def setup_of(lines: tuple[str, ...], project: Path) -> Setup:
     files: dict[str, tuple[bytes, int]] = {}
     waiting = [word for line in lines for word in _words(line)]
     seen: set[str] = set()
-    while waiting:
-        word = waiting.pop()
-        if word in seen:
-            continue
-        seen.add(word)
-        for path, inside in _named(project, word):
-            files[inside] = path.read_bytes(), path.stat().st_mode & 0o777
-            if inside.endswith(".txt"):
-                waiting += _words(files[inside][0].decode("utf-8", "replace"))
+    left, text_left = _MOST_FILES, _MOST_TEXT
+    with Tree(project) as tree:
+        while waiting:
+            word = waiting.pop()
+            if word in seen:
+                continue
+            seen.add(word)
+            for path, data, mode in _named(tree, word, left):
+                left -= len(data)
+                files[path] = data, mode
+                if path.endswith(".txt") and len(data) <= text_left:
+                    text_left -= len(data)
+                    waiting += _words(data.decode("utf-8", "replace"))
     return Setup(lines, tuple((path, *files[path]) for path in sorted(files)))
 
 
@@ -93,32 +108,59 @@ def _words(text: str) -> list[str]:
     return [posixpath.normpath(word) for word in words]
 
 
-def _named(project: Path, word: str) -> Iterator[tuple[Path, str]]:
-    """The files at a path, all of them if it is a folder. Links are not followed out of the project, nor at all."""
+def _named(tree: Tree, word: str, most: int) -> Iterator[tuple[str, bytes, int]]:
+    """Path, content and mode of the file at a path; of all files in it if it is a folder. No link is followed."""
     pure = PurePosixPath(word)
-    if pure.is_absolute() or ".." in pure.parts or word == ".":
+    if pure.is_absolute() or ".." in pure.parts or word == "." or "\0" in word:
         return
-    start = project / pure
-    if any((project / parent).is_symlink() for parent in (pure, *pure.parents)):
-        return
-    found = sorted(start.rglob("*")) if start.is_dir() else [start]
-    for path in found:
-        if path.is_file() and not path.is_symlink():
-            yield path, str(path.relative_to(project))
+    for found in tree.at(pure.parts):
+        opened = found.open() if found.is_file else None
+        if opened is None:
+            continue
+        with open(opened, "rb") as file:
+            data = file.read(most + 1) if found.info.st_size <= most else None
+        if data is None or len(data) > most:  # the second: it grew meanwhile
+            raise ExecutorError(f"setup names more than {format_size(_MOST_FILES)} of the project's files")
+        most -= len(data)
+        yield str(PurePosixPath(*found.parts)), data, found.info.st_mode & 0o777
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a container that prepares an image may use."""
+
+    seconds: float
+    cpus: float
+    memory: int  # bytes
+    disk: int  # bytes
+
+
+def means_of(launch: Launch, rules: Rules, cores: float, memory: int) -> Means:
+    """As much as the job itself, and never the whole machine: `cores` and `memory` are what that has."""
+    asked = launch.spec.resources
+    return Means(
+        rules.setup_seconds,
+        min(cores, max(rules.setup_cpus, asked.cpus_max)),
+        asked.memory or min(rules.setup_memory, memory // 2),
+        rules.setup_disk,
+    )
 
 
 class Layers:
     """Makes prepared images on one engine; two jobs that need the same one wait for each other."""
 
-    def __init__(self, containers: Containers, images: Images, rules: Rules) -> None:
-        self._containers, self._images, self._rules = containers, images, rules
+    def __init__(
+        self, containers: Containers, images: Images, networks: Networks, rules: Rules, closed: threading.Event
+    ) -> None:
+        self._containers, self._images, self._networks, self._rules = containers, images, networks, rules
+        self._closed = closed  # the service ends: the next life begins anew
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
     def ready(
-        self, image: dict[str, Any], setup: Setup, memory: int | None, output: Output, unwanted: threading.Event
+        self, image: dict[str, Any], setup: Setup, means: Means, output: Output, unwanted: threading.Event
     ) -> dict[str, Any]:
-        """The prepared image; what the lines print goes to `output`. ExecutorError if one fails."""
+        """The prepared image; what the lines print goes to `output`. ExecutorError if one fails, or takes too much."""
         key = setup.key(image["Id"])
         name = f"{REPOSITORY}:{key}"
         if found := self._images.find(name):
@@ -127,12 +169,13 @@ class Layers:
             alone = self._locks.setdefault(key, threading.Lock())
         if not alone.acquire(blocking=False):
             output.note("waiting for the image that another job prepares")
-            alone.acquire()
+            while not alone.acquire(timeout=_LOOK):
+                self._check_wanted(unwanted)
         try:
             found = self._images.find(name)
             if found is None:
                 output.note("preparing the image; the next job with the same setup will find it ready")
-                self._make(key, image, setup, memory, output, unwanted)
+                self._make(key, image, setup, means, output, unwanted)
                 found = self._images.find(name)
         finally:
             alone.release()
@@ -145,39 +188,68 @@ class Layers:
         lock = self._locks.get(key)
         return lock is not None and lock.locked()
 
+    def _check_wanted(self, unwanted: threading.Event) -> None:
+        if unwanted.is_set():
+            raise Unwanted
+        if self._closed.is_set():
+            raise Unreachable("the service ends")
+
     def _make(
         self,
         key: str,
         image: dict[str, Any],
         setup: Setup,
-        memory: int | None,
+        means: Means,
         output: Output,
         unwanted: threading.Event,
     ) -> None:
         name = setup_name(self._containers.instance, key)
         self._containers.remove(name)  # of a service that was killed while it made this image
-        container = self._containers.create(self._options(name, key, image, setup, memory))
-        try:
-            entries = [Entry(FOLDER[1:])]
-            entries += [Entry(f"{FOLDER[1:]}/{path}", content=data, mode=mode) for path, data, mode in setup.files]
-            self._containers.put(container, pack(_with_folders(entries), _ROOT))
-            self._containers.start(container)
-            self._copy(container, output, unwanted)
-            state = self._containers.find(container)
-            if state is None or state.exit_code != 0:
-                code = "it was removed" if state is None else f"exit code {state.exit_code}"
-                raise ExecutorError(f"setup failed ({code}): the log says why")
-            self._containers.commit(container, REPOSITORY, key, _as_before(image, key))
-        finally:
-            self._containers.remove(container)
+        with self._network(key) as network:
+            container = self._containers.create(self._options(name, key, image, setup, means, network))
+            try:
+                entries = [Entry(FOLDER[1:])]
+                entries += [Entry(f"{FOLDER[1:]}/{path}", content=data, mode=mode) for path, data, mode in setup.files]
+                self._containers.put(container, pack(_with_folders(entries), _ROOT))
+                self._containers.start(container)
+                self._copy(container, means, output, unwanted)
+                self._check_end(container, means)
+                self._containers.commit(container, REPOSITORY, key, _as_before(image, key))
+            finally:
+                self._containers.remove(container)
 
-    def _copy(self, container: str, output: Output, unwanted: threading.Event) -> None:
-        """Until the lines have run, or nobody wants them any more."""
+    @contextmanager
+    def _network(self, key: str) -> Iterator[str]:
+        """Its own: what runs in it as root must be in nobody's reach, nor reach others."""
+        usual = self._rules.network or self._images.usual_network()
+        if self._rules.network or usual == SHARED:
+            yield usual
+            return
+        whose = setup_network(key)
+        try:
+            yield self._networks.hold(whose, whose, 1).name
+        finally:
+            self._networks.let_go(whose, whose)
+
+    def _check_end(self, container: str, means: Means) -> None:
+        state = self._containers.find(container)
+        if state is None:
+            raise ExecutorError("setup failed (it was removed)")
+        if state.alive:  # half an image must never be kept
+            raise Unreachable("the engine stopped to tell what setup does")
+        if state.out_of_memory and state.exit_code:
+            raise ExecutorError(f"setup failed: it ran out of memory, of which it had {format_size(means.memory)}")
+        if state.exit_code:
+            raise ExecutorError(f"setup failed (exit code {state.exit_code}): the log says why")
+
+    def _copy(self, container: str, means: Means, output: Output, unwanted: threading.Event) -> None:
+        """Until the lines have run, have used up what they may, or nobody wants them any more."""
         frames, done = self._containers.output(container, None, follow=True), threading.Event()
+        watch = _Watch(self._containers, container, means)
 
         def interrupt() -> None:
             while not done.wait(_LOOK):
-                if unwanted.is_set():
+                if unwanted.is_set() or self._closed.is_set() or watch.over():
                     frames.end()
 
         threading.Thread(target=interrupt, name="setup-interrupt", daemon=True).start()
@@ -186,20 +258,20 @@ class Layers:
                 output.add(frame[STAMP:])
         finally:
             done.set()
-        if unwanted.is_set():
-            raise Unwanted
+        self._check_wanted(unwanted)
+        if watch.reason:
+            raise ExecutorError(f"setup was ended: {watch.reason}")
 
-    def _options(self, name: str, key: str, image: dict[str, Any], setup: Setup, memory: int | None) -> dict[str, Any]:
-        from docker.types import LogConfig
-
-        network = self._rules.network or self._images.usual_network()
-        rotation = {"max-size": str(self._rules.log_size), "max-file": str(self._rules.log_files)}
+    def _options(
+        self, name: str, key: str, image: dict[str, Any], setup: Setup, means: Means, network: str
+    ) -> dict[str, Any]:
         host = confinement(self._rules, network) | {
             "cap_add": _RIGHTS,
-            "log_config": LogConfig(type="json-file", config=rotation),
+            "cpu_period": PERIOD,
+            "cpu_quota": quota_for(means.cpus),
+            "mem_limit": means.memory,
+            "memswap_limit": means.memory,
         }
-        if memory is not None:
-            host |= {"mem_limit": memory, "memswap_limit": memory}
         # What the image has none of cannot be taken away again when the container is kept as an image.
         place = "entrypoint" if _config(image).get("Entrypoint") else "command"
         return {
@@ -210,6 +282,27 @@ class Layers:
             place: ["/bin/sh", "-c", setup.script],
             "host_config": host,
         }
+
+
+class _Watch:
+    """Whether a container has used up its time, or its part of the disk."""
+
+    def __init__(self, containers: Containers, container: str, means: Means) -> None:
+        self._containers, self._container, self._means = containers, container, means
+        self._end = time.monotonic() + means.seconds
+        self._count_at = time.monotonic() + _COUNT
+        self.reason = ""
+
+    def over(self) -> bool:
+        now = time.monotonic()
+        if not self.reason and now >= self._end:
+            self.reason = f"it took longer than {format_duration(self._means.seconds)} (up --setup-time)"
+        if not self.reason and now >= self._count_at:
+            with suppress(ExecutorError):  # it has ended, or the engine is busy
+                if self._containers.written(self._container) > self._means.disk:
+                    self.reason = f"it wrote more than {format_size(self._means.disk)}"
+            self._count_at = time.monotonic() + _COUNT
+        return bool(self.reason)
 
 
 def _with_folders(entries: list[Entry]) -> Iterator[Entry]:

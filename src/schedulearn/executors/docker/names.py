@@ -11,6 +11,8 @@ from schedulearn.domain.ids import WorkerId
 INSTANCE = "schedulearn.instance"  # which service it belongs to
 WORKER = "schedulearn.worker"
 SETUP = "schedulearn.setup"  # the key of the image that the container prepares, and of that image
+LOOK = "schedulearn.look"  # the worker for which paths of the server are looked at
+NETWORK = "schedulearn.network"  # whose network it is: an attempt's, or that of a setup
 _PARTS = {"schedulearn.job": 0, "schedulearn.attempt": 1, "schedulearn.rank": 2}
 
 
@@ -37,6 +39,14 @@ def container_name(instance: str, worker: WorkerId) -> str:
 
 def setup_name(instance: str, key: str) -> str:
     return f"schedulearn-{instance}-setup-{key}"
+
+
+def look_name(instance: str, who: str) -> str:
+    return f"schedulearn-{instance}-look-{who}"
+
+
+def network_name(instance: str, whose: str) -> str:
+    return f"schedulearn-{instance}-net-{whose}"
 
 
 def worker_labels(instance: str, worker: WorkerId) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """From a launch to the options of its container: all that a job may and may not do is decided here."""
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -11,8 +12,10 @@ from schedulearn.executors.common.environment import Places, worker_environment
 from schedulearn.executors.common.inside import inside_files, inside_folders
 from schedulearn.executors.common.launching import HOSTS, launched, needs_hosts, workers_in
 from schedulearn.executors.common.paths import JobPaths
+from schedulearn.executors.docker.mounts import Bind
 from schedulearn.executors.docker.names import container_name, worker_labels
-from schedulearn.executors.docker.rules import CHECKPOINT, CONTROL, WORK, Bind, Rules, binds, identity
+from schedulearn.executors.docker.networks import LOOPBACK, SHARED, Network
+from schedulearn.executors.docker.rules import CHECKPOINT, CONTROL, WORK, Rules, identity
 from schedulearn.executors.kernel.groups import PERIOD, quota_for, shares_for
 
 INSIDE = f"{CONTROL}/inside"
@@ -27,8 +30,8 @@ PLACES = Places(
 HOSTS_FILE = f"{CONTROL}/hosts"
 SHELL = "/bin/sh"
 HOST = "host.docker.internal"  # what a container on the bridge calls its machine
-_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _WEIGHT = 100
+_OOM_SCORE = 500  # where a server runs out of memory, jobs go before the engine and the service
 # A shell passes no signal on, and its end would take its children with it before they could save. So it stays until
 # the program that runs has ended, and then goes on with nothing. One pipe for both outputs keeps their order.
 _BEFORE_TEXT = "exec 2>&1\ntrap 'exit $?' TERM\n"
@@ -39,12 +42,18 @@ def container_options(
     rules: Rules,
     image: str,
     instance: str,
-    network: str,
-    more_binds: list[Bind],
+    network: str | Network,
+    binds: list[Bind],
     python_path: str = "",  # the image's own
 ) -> dict[str, Any]:
-    """For `create_container`; the host's part of it is under `host_config`."""
+    """For `create_container`; the host's part of it is under `host_config`. `network`: the attempt's own, or a name."""
     uid, gid = identity(launch, rules)
+    address = ""
+    if isinstance(network, Network):
+        if not launch.spec.hot:
+            launch = replace(launch, master_addr=network.address(first_rank(launch)))
+            address = network.address(launch.worker.rank)
+        network = network.name
     options: dict[str, Any] = {
         "image": image,
         "name": container_name(instance, launch.worker),
@@ -53,25 +62,24 @@ def container_options(
         "working_dir": WORK,
         "environment": container_environment(launch, network, python_path),
         "healthcheck": {"test": ["NONE"]},  # the image's own asks for a service, and a job is none
-        "host_config": host_options(launch, rules, network, [*binds(launch, rules), *more_binds]),
+        "host_config": host_options(launch, rules, network, binds),
     }
+    if address:
+        options["networking_config"] = {network: {"ipv4_address": address}}
     # The image's own entry point is set aside: the command runs as it was written.
     return options | {"entrypoint": command_of(launch)} if launch.spec.command else options
 
 
 def host_options(launch: Launch, rules: Rules, network: str, mounted: list[Bind]) -> dict[str, Any]:
     """For `create_host_config`."""
-    from docker.types import DeviceRequest, LogConfig, Mount
+    from docker.types import DeviceRequest
 
     held = Limits(launch.cpu_limit, memory=launch.spec.resources.memory).times(workers_in(launch))
     gpus = list(launch.devices)
     options = confinement(rules, network) | {
         "shm_size": launch.spec.resources.shm or rules.shm,
         "cpu_shares": shares_for(_WEIGHT),
-        "log_config": LogConfig(
-            type="json-file", config={"max-size": str(rules.log_size), "max-file": str(rules.log_files)}
-        ),
-        "mounts": [Mount(bind.target, bind.source, "bind", bind.read_only) for bind in mounted],
+        "mounts": [bind.option() for bind in mounted],
     }
     if held.cpus is not None:
         options |= {"cpu_period": PERIOD, "cpu_quota": quota_for(held.cpus)}
@@ -83,21 +91,28 @@ def host_options(launch: Launch, rules: Rules, network: str, mounted: list[Bind]
 
 
 def confinement(rules: Rules, network: str) -> dict[str, Any]:
-    """What holds for every container of ours, whatever it runs."""
+    """What holds for every container of ours, whatever it runs. The engine's own filter of system calls stays on."""
+    from docker.types import LogConfig, Ulimit
+
+    rotation = {"max-size": str(rules.log_size), "max-file": str(rules.log_files)}
     return {
         "init": True,
         "privileged": False,
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges"],
         "pids_limit": rules.processes,
+        "oom_score_adj": _OOM_SCORE,
+        "ipc_mode": "private",
+        "log_config": LogConfig(type="json-file", config=rotation),
+        "ulimits": [Ulimit(name="core", soft=0, hard=0)],  # where they are written is the server's business
         "network_mode": network,
-        "extra_hosts": {} if network == "host" else {HOST: "host-gateway"},
+        "extra_hosts": {} if network == SHARED else {HOST: "host-gateway"},
     }
 
 
-def network_for(launch: Launch, rules: Rules, usual: str) -> str:
-    """Workers that must find each other share their machine's network: one may be on another server, or join later."""
-    return "host" if launch.spec.workers.max > 1 or launch.spec.hot else rules.network or usual
+def first_rank(launch: Launch) -> int:
+    """Of the worker that the others are told to meet at."""
+    return launch.group.members[0] if launch.group and launch.group.members else 0
 
 
 def command_of(launch: Launch) -> list[str]:
@@ -109,7 +124,8 @@ def container_environment(launch: Launch, network: str, python_path: str = "") -
     """The image's own variables lie below these. A uid without a name has no home, and programs want both."""
     defaults = {
         "HOME": "/tmp",
-        "USER": str(launch.uid or "job"),
+        "USER": (user := str(launch.uid or "job")),
+        "LOGNAME": user,
         "TINI_KILL_PROCESS_GROUP": "1",  # the init passes signals on to the whole group
         "PYTHONPATH": python_path,
     }
@@ -120,7 +136,7 @@ def container_environment(launch: Launch, network: str, python_path: str = "") -
 def _url_inside(url: str, network: str) -> str:
     """On the bridge, the service's loopback address would be the container itself."""
     parts = urlsplit(url)
-    if network == "host" or parts.hostname not in _LOOPBACK:
+    if network == SHARED or parts.hostname not in LOOPBACK:
         return url
     return urlunsplit(parts._replace(netloc=f"{HOST}:{parts.port}" if parts.port else HOST))
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.errors import ExecutorError, InvalidSpec
+from schedulearn.domain.image import check_image
 from schedulearn.domain.node import Device, Node, NodeState
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.resources import CPUS, GPUS, MEMORY, Resources
@@ -14,11 +15,13 @@ from schedulearn.domain.units import format_duration
 from schedulearn.executors.docker.connect import OLDEST_API, TIMEOUT, Engine
 from schedulearn.executors.docker.gpus import can_give_gpus, gpus_here, gpus_there
 from schedulearn.executors.docker.images import network_of
+from schedulearn.executors.docker.networks import SHARED
 from schedulearn.executors.process.discovery import gpu_devices
 
 if TYPE_CHECKING:
     import docker
 
+_NO_BRIDGE = ", host network"  # seen wherever nodes are listed
 _CLOCK_OFF = 5.0  # seconds of difference that are worth a word
 _LIMITS = {
     "MemoryLimit": "memory",
@@ -58,7 +61,7 @@ def probe(
             devices = devices_of(client, wanted, here, instance) if gpus else ()
             if gpus:
                 _gpus(info, devices, here, report)
-            report.node = node_of(info, wanted, devices)
+            report.node = node_of(info, wanted, devices, report.network)
     except Exception as error:
         report.problems.append(("address", engine.words(error)))
     finally:
@@ -68,10 +71,10 @@ def probe(
 
 def look(client: "docker.DockerClient", wanted: Node, devices: tuple[Device, ...]) -> Node:
     """The node as its engine is now."""
-    return node_of(client.info(), wanted, devices)
+    return node_of(client.info(), wanted, devices, network_of(client.api))
 
 
-def node_of(info: Mapping[str, Any], wanted: Node, devices: tuple[Device, ...]) -> Node:
+def node_of(info: Mapping[str, Any], wanted: Node, devices: tuple[Device, ...], network: str) -> Node:
     capacity = Resources({CPUS: info["NCPU"], MEMORY: info["MemTotal"], GPUS: len(devices)})
     found = replace(
         wanted,
@@ -79,7 +82,7 @@ def node_of(info: Mapping[str, Any], wanted: Node, devices: tuple[Device, ...]) 
         capacity=capacity,
         devices=devices,
         engine=str(info.get("ID") or ""),
-        version=f"Docker {info.get('ServerVersion')}",
+        version=f"Docker {info.get('ServerVersion')}{_NO_BRIDGE if network == SHARED else ''}",
         state=NodeState.UP,
         lost_at=None,
         problem="",
@@ -105,8 +108,10 @@ def _examine(client: "docker.DockerClient", wanted: Node, clock: Clock, report: 
     _engine(client, info, report)
     _image(client, wanted.default_image, report)
     report.network = network_of(client.api)
-    if report.network == "host":
+    if report.network == SHARED:
         report.notes.append("the engine has no bridge network: containers share the network of their machine")
+    if not any("seccomp" in option and "unconfined" not in option for option in info.get("SecurityOptions") or ()):
+        report.notes.append("its engine does not filter system calls (seccomp): a hole in its kernel is open to jobs")
 
 
 def _engine(client: "docker.DockerClient", info: Mapping[str, Any], report: Report) -> None:
@@ -132,7 +137,9 @@ def _image(client: "docker.DockerClient", image: str, report: Report) -> None:
         report.notes.append("it has no default image: jobs that name no image are not placed there")
         return
     try:
-        client.api.inspect_image(image)
+        client.api.inspect_image(check_image(image))
+    except InvalidSpec as error:
+        report.problems.append(("image", error.problem))
     except docker.errors.ImageNotFound:
         problem = f"the server does not have {image}; bring it there first: docker pull {image}"
         report.problems.append(("image", problem))

@@ -13,10 +13,10 @@ from schedulearn.domain.ids import WorkerId
 from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.common.folders import is_stale
 from schedulearn.executors.common.paths import WorkerPaths
-from schedulearn.executors.docker.calls import Unreachable
+from schedulearn.executors.docker.calls import Calls, Unreachable
 from schedulearn.executors.docker.containers import Containers, State
 from schedulearn.executors.docker.grace import Grace
-from schedulearn.executors.docker.names import SETUP, worker_of
+from schedulearn.executors.docker.names import LOOK, SETUP, worker_of
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +27,10 @@ class Workers(Protocol):
     def is_orphan(self, worker: WorkerId) -> bool: ...
 
     def prepares(self, key: str) -> bool: ...
+
+    def looks(self, who: str) -> bool: ...
+
+    def tidy_networks(self, found: Iterable[State], calls: Calls) -> None: ...
 
     def look_again(self, worker: WorkerId | None = None) -> None: ...
 
@@ -78,6 +82,7 @@ class Rounds:
         try:
             found = self._containers.ours()
             self._tidy(found)
+            self._workers.tidy_networks(found, self._containers.calls)
             self._first = False
         except Unreachable:
             if not self._silent:
@@ -94,7 +99,7 @@ class Rounds:
             if self._closed:
                 return
             if worker is None:
-                self._tidy_setup(state)
+                self._tidy_helper(state)
             elif why := self._superfluous(worker):
                 self._remove(state, f"of worker {worker}", why)
             elif state.alive:
@@ -102,11 +107,13 @@ class Rounds:
             else:
                 self._workers.look_again(worker)
 
-    def _tidy_setup(self, state: State) -> None:
+    def _tidy_helper(self, state: State) -> None:
         """What an earlier life left; this one removes its own."""
-        key = state.labels.get(SETUP)
+        key, who = state.labels.get(SETUP), state.labels.get(LOOK)
         if key and self._first and not self._workers.prepares(key):
             self._remove(state, "of a setup", "nobody waits for it any more")
+        if who and self._first and not self._workers.looks(who):
+            self._remove(state, "that shows paths", "nobody looks any more")
 
     def _remove(self, state: State, what: str, why: str) -> None:
         log.info("the container %s is removed: %s", what, why)

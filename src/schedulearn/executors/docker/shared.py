@@ -5,14 +5,20 @@ writing, but only into its own.
 """
 
 import os
-import shutil
+import tempfile
+import threading
 from pathlib import Path
 
+from schedulearn.archive.confined import give_empty
+from schedulearn.archive.remove import remove_tree
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.executors.common.folders import has_files, make_folder, remove_tree
-from schedulearn.executors.common.snapshot import give
-from schedulearn.executors.docker.rules import CHECKPOINT, Bind
+from schedulearn.executors.common.archive import Entry, pack, unpack
+from schedulearn.executors.common.folders import has_files, make_folder
+from schedulearn.executors.docker.mounts import Bind
+from schedulearn.executors.docker.rules import CHECKPOINT
+
+_RENAMING = threading.Lock()  # a folder that is empty could be replaced under a worker that has it mounted
 
 
 class SharedCheckpoints:
@@ -36,22 +42,24 @@ class SharedCheckpoints:
         remove_tree(self._attempts(job))
 
     def _fill(self, worker: WorkerId, own: Path, ids: tuple[int, int]) -> None:
+        owner = ids if os.geteuid() == 0 else None
+        if owner is None and ids != (os.geteuid(), os.getegid()):
+            raise ExecutorError("shared checkpoints need a service that runs as root, or jobs that run as its own user")
         make_folder(self._root, 0o711)
         make_folder(own.parent, 0o711)
         before = self._newest(worker.job, below=worker.attempt)
-        temporary = own.with_name(f"{own.name}.tmp-{worker.rank}")
-        remove_tree(temporary)
-        if before:
-            shutil.copytree(before, temporary, symlinks=True)
-        make_folder(temporary, 0o700)
-        if os.geteuid() == 0:
-            give(temporary, ids)
-        elif ids != (os.geteuid(), os.getegid()):
-            raise ExecutorError("shared checkpoints need a service that runs as root, or jobs that run as its own user")
-        if own.exists():  # another worker of this attempt was faster
-            remove_tree(temporary)
-        else:
-            temporary.rename(own)
+        private = Path(tempfile.mkdtemp(prefix=f"{own.name}.tmp-", dir=own.parent))  # only the service may enter
+        fresh = private / "new"
+        fresh.mkdir(mode=0o700)
+        try:
+            give_empty(fresh, owner)
+            if before:  # whose attempt may still be at work in it
+                unpack(pack([Entry("checkpoint", before)], ids), fresh, owner)
+            with _RENAMING:
+                if not own.exists():  # else another worker of this attempt was faster
+                    fresh.rename(own)
+        finally:
+            remove_tree(private)
 
     def _newest(self, job: JobId, below: int) -> Path | None:
         try:

@@ -2,7 +2,10 @@
 
 import posixpath
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from schedulearn.domain.errors import ExecutorError
@@ -10,6 +13,7 @@ from schedulearn.domain.node import Node
 from schedulearn.domain.ports import Clock, Launch
 from schedulearn.domain.resources import CPUS
 from schedulearn.executors.common.archive import pack
+from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.common.environment import present_limits
 from schedulearn.executors.common.folders import prepare_job_folders
 from schedulearn.executors.common.launching import carries_group
@@ -17,15 +21,26 @@ from schedulearn.executors.common.paths import WorkerPaths, write_json
 from schedulearn.executors.docker.calls import Unreachable
 from schedulearn.executors.docker.containers import CREATED, Containers
 from schedulearn.executors.docker.control import kept_control
-from schedulearn.executors.docker.ending import owner_here
+from schedulearn.executors.docker.ending import orders_of, owner_here
 from schedulearn.executors.docker.images import Images, variable_of
-from schedulearn.executors.docker.layers import Layers, Unwanted, setup_of
-from schedulearn.executors.docker.options import SHELL, command_of, container_options, content, image_of, network_for
+from schedulearn.executors.docker.layers import Layers, Unwanted, means_of, setup_of
+from schedulearn.executors.docker.mounts import Sight, checked_mounts
+from schedulearn.executors.docker.names import SETUP
+from schedulearn.executors.docker.networks import OWN, Networks, network_for
+from schedulearn.executors.docker.options import (
+    SHELL,
+    command_of,
+    container_options,
+    content,
+    first_rank,
+    image_of,
+)
 from schedulearn.executors.docker.output import Output
 from schedulearn.executors.docker.rules import WORK, Rules, identity
 from schedulearn.executors.docker.shared import SharedCheckpoints
 
 _EXECUTABLE = 0o111
+_LOOK = 0.1  # seconds between two looks whether the first worker runs
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -36,11 +51,15 @@ class Site:
     containers: Containers
     images: Images
     layers: Layers
+    networks: Networks
+    sight: Sight
     rules: Rules
     node: Node
     clock: Clock
     log_cap: int
     shared: SharedCheckpoints | None
+    aside: Callable[[], AbstractContextManager[None]]  # while something takes long that others need not wait for
+    closed: threading.Event  # the service ends: the next life begins anew
 
 
 def begin(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Event) -> None:
@@ -55,15 +74,20 @@ def begin(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Ev
         return
     if found:
         containers.remove(found.id)
+    _check_wanted(unwanted)  # told so while the engine did not answer, perhaps
     ids = identity(launch, site.rules)
     prepare_job_folders(launch.worker, paths.job, launch.snapshot, owner_here(ids))
-    write_json(paths.launch, _orders(launch, ids), 0o600)
+    network, why_shared = _network_of(launch, paths, site)
+    write_json(paths.launch, _orders(launch, ids, network, why_shared), 0o600)
     cores = site.node.capacity[CPUS] or site.images.cores()
     write_json(paths.control, present_limits(launch, cores))
-    image = _image(launch, paths, site, unwanted)
+    with site.aside():
+        image = _image(launch, paths, site, unwanted)
     _check_wanted(unwanted)
-    container = _made(launch, paths, site, image)
+    container = _made(launch, paths, site, image, network)
     try:
+        if network == OWN:
+            _wait_for_first(launch, paths, site, unwanted)
         _check_wanted(unwanted)
         containers.start(container)
     except Unreachable:
@@ -79,26 +103,71 @@ def _check_wanted(unwanted: threading.Event) -> None:
         raise Unwanted
 
 
+def _check_awaited(site: Site, unwanted: threading.Event) -> None:
+    _check_wanted(unwanted)
+    if site.closed.is_set():
+        raise Unreachable("the service ends")
+
+
 def _image(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Event) -> dict[str, Any]:
     """The image, as the engine describes it; what it takes to get it is told in the worker's log."""
     output = Output(paths.log, paths.anchors, site.log_cap)
     try:
-        image = site.images.ready(image_of(launch, site.node.default_image, site.node.name), output)
+        name = image_of(launch, site.node.default_image, site.node.name)
+        image = site.images.ready(name, output, partial(_check_awaited, site, unwanted))
+        if launch.spec.image and SETUP in ((image.get("Config") or {}).get("Labels") or {}):
+            # By a part of its id anybody could name it, and it holds what others installed.
+            raise ExecutorError(f"the image {launch.spec.image} was prepared for other jobs: give the same setup lines")
         if not launch.spec.setup:
             return image
         setup = setup_of(launch.spec.setup, paths.job.run)
-        return site.layers.ready(image, setup, launch.spec.resources.memory, output, unwanted)
+        means = means_of(launch, site.rules, site.images.cores(), site.images.memory())
+        return site.layers.ready(image, setup, means, output, unwanted)
     finally:
         output.close()
 
 
-def _made(launch: Launch, paths: WorkerPaths, site: Site, image: dict[str, Any]) -> str:
+def _network_of(launch: Launch, paths: WorkerPaths, site: Site) -> tuple[str, str]:
+    """As for the attempt's workers that began before it: what holds for new ones may have changed meanwhile."""
+    ranks = sorted(int(folder.name) for folder in paths.folder.parent.iterdir() if folder.name.isdigit())
+    for rank in ranks:
+        known = orders_of(WorkerPaths.of(paths.job.root, launch.worker._replace(rank=rank)))
+        if known.get("network") == OWN and known["node"] != launch.node:
+            raise ExecutorError(
+                f"the other workers have a network of their own on {known['node']}, as no other server was there when "
+                "they began: on this one it cannot join them before the job is started anew"
+            )
+        if "network" in known:
+            return known["network"], known["why_shared"]
+    return network_for(launch, site.rules, site.images.usual_network())
+
+
+def _wait_for_first(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Event) -> None:
+    """The address that it has in their network is nobody's before it runs, and programs give up at once then."""
+    first = first_rank(launch)
+    if launch.spec.workers.max <= 1 or launch.spec.hot or launch.worker.rank == first:
+        return
+    leader = launch.worker._replace(rank=first)
+    with site.aside():
+        while not read_end(WorkerPaths.of(paths.job.root, leader)):
+            state = site.containers.find(site.containers.name(leader))
+            if state and state.status != CREATED:
+                return
+            _check_awaited(site, unwanted)
+            unwanted.wait(_LOOK)
+
+
+def _made(launch: Launch, paths: WorkerPaths, site: Site, image: dict[str, Any], network: str) -> str:
     """The id of a container that has everything in it, and has not been started."""
-    containers, rules = site.containers, site.rules
-    more = [site.shared.bind(launch.worker, identity(launch, rules))] if site.shared else []
-    network = network_for(launch, rules, site.images.usual_network())
+    containers, rules, worker = site.containers, site.rules, launch.worker
+    binds = checked_mounts(launch.spec.mounts, rules.mounts)
+    site.sight.check(binds, image["Id"], str(worker))
+    if site.shared:
+        binds.append(site.shared.bind(worker, identity(launch, rules)))
+    size = launch.spec.workers.max * (2 if launch.spec.hot else 1)  # who was told to leave is there for a while
+    net = site.networks.hold(str(worker.of), str(worker), size) if network == OWN else network
     python_path = variable_of(image, "PYTHONPATH")
-    options = container_options(launch, rules, image["Id"], containers.instance, network, more, python_path)
+    options = container_options(launch, rules, image["Id"], containers.instance, net, binds, python_path)
     container = containers.create(options)
     try:
         entries = content(launch, paths.job, kept_control(paths), with_checkpoint=not site.shared)
@@ -123,7 +192,7 @@ def _check_program(program: str, launch: Launch, containers: Containers, contain
         raise ExecutorError(f"not executable: {program}")
 
 
-def _orders(launch: Launch, ids: tuple[int, int]) -> dict[str, object]:
+def _orders(launch: Launch, ids: tuple[int, int], network: str, why_shared: str) -> dict[str, object]:
     """What must be known at the end, even by the next life of the service."""
     return {
         "node": launch.node,
@@ -132,4 +201,6 @@ def _orders(launch: Launch, ids: tuple[int, int]) -> dict[str, object]:
         "memory": launch.spec.resources.memory,
         "carries_group": carries_group(launch),
         "several": launch.spec.workers.max > 1 or launch.spec.hot,
+        "network": network,
+        "why_shared": why_shared,
     }

@@ -10,7 +10,7 @@ from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.units import format_size
 from schedulearn.domain.usage import USUAL_WEIGHT, WEIGHTS, Limits
 
-CPU, CPUACCT, MEMORY, BLKIO, PIDS = "cpu", "cpuacct", "memory", "blkio", "pids"
+CPU, CPUACCT, MEMORY, BLKIO, PIDS, DEVICES = "cpu", "cpuacct", "memory", "blkio", "pids", "devices"
 PERIOD = 100_000  # microseconds in which a CPU quota is given out
 SMALLEST_QUOTA = 1_000  # the kernel takes no less
 _USUAL_SHARES = 1024  # version 1's word for the usual weight

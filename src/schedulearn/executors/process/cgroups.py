@@ -7,14 +7,16 @@ watching the tree's memory where that fails.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from schedulearn.domain.ids import DeviceId
 from schedulearn.executors.kernel.groups import (
     CPU,
     CPUACCT,
+    DEVICES,
     MEMORY,
     PERIOD,
     PIDS,
@@ -25,6 +27,8 @@ from schedulearn.executors.kernel.hierarchy import UNIFIED, folder_of, read_grou
 
 PARENT = "schedulearn"  # the group around all workers' groups
 MOST_PROCESSES = 4096  # of one worker, threads included: a runaway fork must not take the machine with it
+_RESERVE, _MOST_RESERVE = 0.05, 1 << 30  # of a machine's memory, and bytes: what all workers together leave
+_NVIDIA = 195  # the major number of its device files
 
 Plan = dict[str, Any]  # one group as the shim reads it from launch.json: dir, controllers, steps, oom
 Step = tuple[str, str, str]  # ("mkdir" | "write" | "try", path, value); a "try" may fail
@@ -39,22 +43,41 @@ class Cgroups:
     cpuacct: Path | None = None
     memory: Path | None = None
     pids: Path | None = None
+    devices: Path | None = None
     unified: Path | None = None  # version 2
 
-    def plan(self, name: str, cpus: float | None, memory: int | None) -> list[Plan]:
-        """The groups that hold one worker to its limits and count what it uses."""
+    def plan(
+        self,
+        name: str,
+        cpus: float | None,
+        memory: int | None,
+        *,
+        all_workers: int | None = None,
+        denied: Sequence[str] = (),
+    ) -> list[Plan]:
+        """The groups that hold one worker to its limits and count what it uses.
+
+        `all_workers`: bytes that all workers together may take. `denied`: device files, as version 1 names them.
+        """
         if self.unified is not None:
-            return [_plan_unified(self.unified, name, cpus, memory)]
+            return [_plan_unified(self.unified, name, cpus, memory, all_workers)]
         together: dict[Path, list[str]] = {}  # controllers may share one hierarchy: mostly cpu and cpuacct do
-        for controller in (CPU, CPUACCT, MEMORY, PIDS):
+        for controller in (CPU, CPUACCT, MEMORY, PIDS, *((DEVICES,) if denied else ())):
             base: Path | None = getattr(self, controller)
             if base is not None:
                 together.setdefault(base, []).append(controller)
-        settings = {CPU: _cpu_v1(cpus), MEMORY: _memory_v1(memory), PIDS: _pids_v1()}
+        settings = {CPU: _cpu_v1(cpus), MEMORY: _memory_v1(memory), PIDS: _pids_v1(), DEVICES: _devices_v1(denied)}
         return [
-            _plan_v1(base, name, controllers, [s for c in controllers for s in settings.get(c, [])])
+            _plan_v1(base, name, controllers, [s for c in controllers for s in settings.get(c, [])], all_workers)
             for base, controllers in together.items()
         ]
+
+    @property
+    def held(self) -> list[str]:
+        """What workers are held to, for a person."""
+        if self.unified is not None:
+            return [CPU, MEMORY, *([PIDS] if PIDS in _controllers(self.unified) else [])]
+        return [controller for controller in (CPU, MEMORY, PIDS) if getattr(self, controller) is not None]
 
 
 NO_CGROUPS = Cgroups()
@@ -77,19 +100,31 @@ def _pids_v1() -> list[Setting]:
     return [("write", "pids.max", str(MOST_PROCESSES))]
 
 
-def _plan_v1(base: Path, name: str, controllers: list[str], settings: list[Setting]) -> Plan:
+def _devices_v1(denied: Sequence[str]) -> list[Setting]:
+    return [("write", "devices.deny", rule) for rule in denied]
+
+
+def _plan_v1(
+    base: Path, name: str, controllers: list[str], settings: list[Setting], all_workers: int | None = None
+) -> Plan:
     folder = base / PARENT / name
     steps = [("mkdir", str(folder), ""), *((action, str(folder / file), value) for action, file, value in settings)]
     oom = str(folder / "memory.oom_control") if MEMORY in controllers else None
+    if oom and all_workers is not None:
+        steps.append(("try", str(folder.parent / "memory.limit_in_bytes"), str(all_workers)))
     return {"dir": str(folder), "controllers": controllers, "steps": steps, "oom": oom}
 
 
-def _plan_unified(base: Path, name: str, cpus: float | None, memory: int | None) -> Plan:
+def _plan_unified(
+    base: Path, name: str, cpus: float | None, memory: int | None, all_workers: int | None = None
+) -> Plan:
     parent, folder = base / PARENT, base / PARENT / name
     enabling = [base / "cgroup.subtree_control", parent / "cgroup.subtree_control"]
     steps: list[Step] = [("mkdir", str(parent), "")]
     steps += [("try", str(file), f"+{controller}") for controller in (PIDS, "io") for file in enabling]
     steps += [("write", str(file), f"+{CPU} +{MEMORY}") for file in enabling]
+    if all_workers is not None:
+        steps.append(("try", str(parent / "memory.max"), str(all_workers)))
     steps += [("mkdir", str(folder), ""), ("try", str(folder / "pids.max"), str(MOST_PROCESSES))]
     if cpus is not None:
         steps.append(("write", str(folder / "cpu.max"), f"{quota_for(cpus)} {PERIOD}"))
@@ -103,6 +138,19 @@ def _plan_unified(base: Path, name: str, cpus: float | None, memory: int | None)
         "steps": steps,
         "oom": str(folder / "memory.events"),
     }
+
+
+def for_all_workers(machine: float) -> int:
+    """Of the machine's memory: the rest is for the service and the system, whatever jobs without a limit do."""
+    return int(machine - min(machine * _RESERVE, _MOST_RESERVE))
+
+
+def denied_gpus(minors: Mapping[DeviceId, int], given: Iterable[DeviceId]) -> list[str]:
+    """The device files of GPUs that a worker was not given; nothing where not all of its own are known."""
+    own = set(given)
+    if not own <= set(minors):
+        return []
+    return [f"c {_NVIDIA}:{minor} rwm" for device, minor in sorted(minors.items()) if device not in own]
 
 
 def made_groups(plans: Iterable[Plan]) -> GroupFolders:
@@ -135,7 +183,7 @@ def detect(proc: Path = Path("/proc/self"), writable: Callable[[Path], bool] | N
         unified = None
     if unified is not None:
         return Cgroups(unified=_delegated_parent(unified) or unified)
-    return Cgroups(find(CPU), find(CPUACCT), find(MEMORY), find(PIDS))
+    return Cgroups(find(CPU), find(CPUACCT), find(MEMORY), find(PIDS), find(DEVICES))
 
 
 def _controllers(folder: Path) -> set[str]:

@@ -6,6 +6,8 @@ import ctypes
 import os
 import signal
 
+from schedulearn.executors.process.confine import drop_rights, see_as, see_only
+
 TYPE_CHECKING = False  # importing typing would be slow
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -33,9 +35,10 @@ class NoSuchCommand(NotStarted):
     code = 127
 
 
-def become(orders: dict[str, Any], argv: list[str], parent: int) -> NoReturn:
+def become(orders: dict[str, Any], argv: list[str], parent: int, namespace: int | None = None) -> NoReturn:
     """In a forked child, with its output in place: take on the user, the folder and the environment of launch.json.
 
+    `namespace`: of the mounts that it should see; None: they are made for it, if launch.json has any.
     NotStarted if that cannot be. Whoever does this ends with its parent.
     """
     doing = "start"
@@ -43,13 +46,15 @@ def become(orders: dict[str, Any], argv: list[str], parent: int) -> NoReturn:
         _default_signals()
         import warnings  # noqa: F401 - execvpe needs it, and the user to become may not be able to read it
 
-        doing = f"become user {orders['uid']}"
-        _drop_privileges(orders)
+        if orders["uid"] is not None:
+            _confine(orders, namespace)
         end_with(parent)
         doing = f"enter {orders['cwd']}"
         os.chdir(orders["cwd"])
         doing = f"run {argv[0]!r}"
         os.execvpe(argv[0], argv, orders["env"])
+    except NotStarted:
+        raise
     except Exception as error:
         if doing.startswith("run ") and isinstance(error, FileNotFoundError):
             raise NoSuchCommand(f"command not found: {argv[0]}") from error
@@ -68,13 +73,18 @@ def prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _drop_privileges(orders: dict[str, Any]) -> None:
-    if orders["uid"] is None:
-        return
-    if os.geteuid() == 0:
-        os.setgroups(orders["groups_of_user"])
-    os.setgid(orders["gid"])
-    os.setuid(orders["uid"])
+def _confine(orders: dict[str, Any], namespace: int | None) -> None:
+    try:
+        if namespace is not None:
+            see_as(namespace)
+        elif orders["view"] is not None:
+            see_only(orders["view"])
+    except OSError as error:
+        raise NotStarted(f"cannot be given mounts of its own: {error.strerror}") from error
+    try:
+        drop_rights(orders["uid"], orders["gid"], orders["groups_of_user"])
+    except OSError as error:
+        raise NotStarted(f"cannot become user {orders['uid']}: {error.strerror}") from error
 
 
 def _default_signals() -> None:

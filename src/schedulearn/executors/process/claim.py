@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from schedulearn.executors.common.keys import genuine, worker_key
+from schedulearn.executors.common.paths import read_small
+from schedulearn.executors.common.signed import CLAIM, signed
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -25,23 +29,25 @@ class Claim:
 
 
 def read_claim(path: Path) -> Claim | None:
-    """None: nobody has claimed the worker."""
+    """None: nobody has claimed the worker. What no shim of ours has written counts as damaged."""
     for _ in range(5):
         try:
-            text = path.read_bytes()
+            text = read_small(path)
         except FileNotFoundError:
             return None
+        except ValueError:
+            return Claim()
         if not text:
             return None
         try:
-            return _parse(json.loads(text))
-        except ValueError:
+            return _parse(json.loads(text), path.parent)
+        except (ValueError, RecursionError):
             time.sleep(0.01)  # perhaps it is just being written
     return Claim()
 
 
-def _parse(data: Any) -> Claim:
-    if not isinstance(data, dict):
+def _parse(data: Any, folder: Path) -> Claim:
+    if not isinstance(data, dict) or not genuine(data, CLAIM, folder):
         return Claim()
     known = {name: data[name] for name in Claim.__slots__ if data.get(name) is not None}
     return Claim(**known)
@@ -61,7 +67,7 @@ def void(path: Path) -> bool:
     with _try_lock(path, os.O_RDWR | os.O_CREAT) as handle:
         if handle is None or os.fstat(handle).st_size:
             return False
-        os.write(handle, json.dumps({"void": True}).encode())
+        os.write(handle, json.dumps(signed({"void": True}, CLAIM, worker_key(path.parent))).encode())
         os.fsync(handle)
         return True
 

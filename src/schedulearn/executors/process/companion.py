@@ -1,8 +1,8 @@
 """Runs one command beside a worker: `python -I -S companion.py WORKER_DIR`, with a line of orders on standard input.
 
-The command is one of the job's processes in all that counts: user, folder, environment, control groups. It writes to
-this process's own output, and its exit code becomes this process's. It is killed, with all that it started, when the
-other end of standard input is closed (so also when the service dies) or when the worker ends.
+The command is one of the job's processes in all that counts: user, mounts, folder, environment, control groups. It
+writes to this process's own output, and its exit code becomes this process's. It is killed, with all that it started,
+when the other end of standard input is closed (so also when the service dies) or when the worker ends.
 Standard library only and few imports: a command should start at once.
 """
 
@@ -40,7 +40,10 @@ def main(folder: str) -> int:
     worker = _open(*told["worker"])
     if worker is None:
         return 128 + signal.SIGKILL
-    command = _spawn(orders, told["argv"])
+    namespace = _mounts_of(told["worker"][0]) if orders["view"] is not None else None
+    if start_time(told["worker"][0]) != told["worker"][1]:
+        return 128 + signal.SIGKILL  # it has ended: the mounts may be another's
+    command = _spawn(orders, told["argv"], namespace)
     handle = os.pidfd_open(command)
     poll = select.poll()
     for fd in (handle, worker, 0):
@@ -73,13 +76,21 @@ def _open(pid: int, started: int) -> int | None:
     return handle if start_time(pid) == started else None
 
 
-def _spawn(orders: dict[str, Any], argv: list[str]) -> int:
+def _mounts_of(pid: int) -> int | None:
+    """The mount namespace of a process; None if it has just ended."""
+    try:
+        return os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _spawn(orders: dict[str, Any], argv: list[str], namespace: int | None) -> int:
     go_read, go_write = os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         os.close(go_write)
-        _become_command(orders, argv, parent, go_read)
+        _become_command(orders, argv, parent, go_read, namespace)
     os.close(go_read)
     held = join(orders["groups"], pid)
     os.write(go_write, b"-" if "cpu" in held else b"a")
@@ -87,7 +98,7 @@ def _spawn(orders: dict[str, Any], argv: list[str]) -> int:
     return pid
 
 
-def _become_command(orders: dict[str, Any], argv: list[str], parent: int, go: int) -> NoReturn:
+def _become_command(orders: dict[str, Any], argv: list[str], parent: int, go: int, namespace: int | None) -> NoReturn:
     """In the forked child: never returns."""
     code = NotStarted.code
     try:
@@ -96,7 +107,7 @@ def _become_command(orders: dict[str, Any], argv: list[str], parent: int, go: in
         if os.read(go, 1) == b"a" and orders["cores"]:
             os.sched_setaffinity(0, orders["cores"])
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        become(orders, argv, parent)
+        become(orders, argv, parent, namespace)
     except NotStarted as problem:
         code = problem.code
         os.write(2, f"schedulearn: {problem}\n".encode(errors="replace"))

@@ -47,6 +47,21 @@ def gpu_devices(own_pids: Collection[int] = ()) -> tuple[Device, ...]:
     return tuple(device for device in found if device is not None)
 
 
+def gpu_minors() -> dict[DeviceId, int]:
+    """Which number each GPU has in the name of its device file; those that do not tell are left out."""
+    import pynvml
+
+    found: dict[DeviceId, int] = {}
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            with suppress(pynvml.NVMLError):
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                found[DeviceId(_text(pynvml.nvmlDeviceGetUUID(handle)))] = int(pynvml.nvmlDeviceGetMinorNumber(handle))
+        pynvml.nvmlShutdown()
+    return found
+
+
 def _device(nvml: Any, index: int, own_pids: Collection[int]) -> Device | None:
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)

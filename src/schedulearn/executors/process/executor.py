@@ -17,9 +17,10 @@ from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.ports import Clock, EventSink, Launch
-from schedulearn.domain.resources import CPUS
+from schedulearn.domain.resources import CPUS, MEMORY
 from schedulearn.domain.usage import Limits, Usage
 from schedulearn.executors.common.control import with_group
+from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder
 from schedulearn.executors.common.lanes import Lanes
 from schedulearn.executors.common.launching import follow_group, most_in, workers_in
@@ -30,14 +31,15 @@ from schedulearn.executors.process import leftovers
 from schedulearn.executors.process.beside import ProcessBeside
 from schedulearn.executors.process.claim import Claim, is_held, read_claim, void
 from schedulearn.executors.process.cores import Cores
-from schedulearn.executors.process.discovery import gpu_devices
+from schedulearn.executors.process.discovery import gpu_devices, gpu_minors
 from schedulearn.executors.process.endings import end_of
-from schedulearn.executors.process.limits import change_limits, limits_each, said_of_threads
+from schedulearn.executors.process.limits import change_limits, known_control, limits_each, said_of_threads
 from schedulearn.executors.process.prepare import Limits as Confines
 from schedulearn.executors.process.prepare import prepare
 from schedulearn.executors.process.procfs import descendants, stands_still
 from schedulearn.executors.process.spawn import PATIENCE, signal_shim, spawn
 from schedulearn.executors.process.usage import UsageReader
+from schedulearn.executors.process.view import Mounts, detect_mounts, gpu_files
 from schedulearn.executors.process.watcher import Watched, Watcher
 
 log = logging.getLogger(__name__)
@@ -59,11 +61,14 @@ class ProcessExecutor:
         *,
         log_cap: int = LOG_CAP,
         cgroups: permitted.Cgroups | None = None,  # None: whatever this machine permits
+        mounts: Mounts | None = None,  # the same
         use_pidfd: bool = True,
     ) -> None:
         self._root, self._sink, self._clock, self._node = root.absolute(), sink, clock, node
         self._log_cap = log_cap
         self._cgroups = permitted.detect() if cgroups is None else cgroups
+        self._mounts = detect_mounts() if mounts is None else mounts
+        self._minors = gpu_minors() if node.devices else {}
         self._instance = hashlib.sha256(str(self._root).encode()).hexdigest()[:8]
         self._cores = Cores()
         self._watched: dict[WorkerId, Claim] = {}  # running, as far as we know
@@ -149,9 +154,16 @@ class ProcessExecutor:
     def _limits(self, launch: Launch) -> Confines:
         given = Limits(launch.cpu_limit, memory=launch.spec.resources.memory)
         held = given.times(workers_in(launch))
-        plans = self._cgroups.plan(f"{self._instance}-{launch.worker}", held.cpus, held.memory)
+        plans = self._cgroups.plan(
+            f"{self._instance}-{launch.worker}",
+            held.cpus,
+            held.memory,
+            all_workers=permitted.for_all_workers(self._node.capacity[MEMORY]),
+            denied=permitted.denied_gpus(self._minors, launch.devices),
+        )
         cores = [] if given.cpus is None else self._cores.take(launch.worker, given.cpus * most_in(launch))
-        return Confines(plans, cores, self._log_cap, self._node.capacity[CPUS])
+        masked = tuple(gpu_files(self._minors, launch.devices))
+        return Confines(plans, cores, self._log_cap, self._node.capacity[CPUS], self._mounts, masked)
 
     def _follow(self, worker: WorkerId) -> None:
         """Report what has become of a worker, and watch it if it still runs."""
@@ -185,7 +197,7 @@ class ProcessExecutor:
     def _report_end(self, worker: WorkerId) -> None:
         paths = self._paths(worker)
         claim = read_claim(paths.claim)
-        if claim and not paths.exit.exists():
+        if claim and not read_end(paths):
             leftovers.clean(worker, paths, claim)
         end = end_of(paths)
         self._note_end(worker)
@@ -256,7 +268,7 @@ class ProcessExecutor:
         paths = self._paths(worker)
         if not paths.launch.exists():
             return  # it was never started
-        known = paths.control.read_bytes() if paths.control.exists() else b""
+        known = known_control(paths)
         text = with_group(known, group)
         if text:
             write_file(paths.control, text)

@@ -1,6 +1,5 @@
 """What a worker leaves behind when its shim is killed: find it, kill it, remove its control groups."""
 
-import json
 import os
 import signal
 import time
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.domain.ids import WorkerId
-from schedulearn.executors.common.paths import WorkerPaths
+from schedulearn.executors.common.paths import LARGEST_LAUNCH, WorkerPaths, read_json
 from schedulearn.executors.process.claim import Claim
 from schedulearn.executors.process.groups import remove_group
 from schedulearn.executors.process.procfs import all_pids, boot_id, send, stat_fields
@@ -21,10 +20,9 @@ PATIENCE = 5.0  # seconds until a process that does not die is left alone
 def read_orders(paths: WorkerPaths) -> dict[str, Any]:
     """What the shim was told; {} if that cannot be read."""
     try:
-        orders = json.loads(paths.launch.read_bytes())
+        return read_json(paths.launch, LARGEST_LAUNCH)
     except (OSError, ValueError):
         return {}
-    return orders if isinstance(orders, dict) else {}
 
 
 def clean(worker: WorkerId, paths: WorkerPaths, claim: Claim) -> None:

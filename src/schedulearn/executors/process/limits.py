@@ -8,7 +8,7 @@ from pathlib import Path
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.usage import Limits
 from schedulearn.executors.common.launching import workers_now_in
-from schedulearn.executors.common.paths import WorkerPaths, write_file
+from schedulearn.executors.common.paths import WorkerPaths, read_small, write_file
 from schedulearn.executors.kernel.change import LARGEST_ACK, Ack, change, control_text, read_ack
 from schedulearn.executors.kernel.groups import GroupFolders, read_limits, write_limits
 from schedulearn.executors.process.leftovers import read_orders
@@ -51,16 +51,16 @@ def _beginning(file: Path) -> bytes:
 
 
 def _tell(paths: WorkerPaths, cores: float, limits: Limits) -> None:
-    write_file(paths.control, control_text(_known(paths), limits, cores))
+    write_file(paths.control, control_text(known_control(paths), limits, cores))
 
 
 def _held(paths: WorkerPaths) -> int:
     """For how many workers its limits must do."""
-    return workers_now_in(bool(read_orders(paths).get("carries_group")), _known(paths))
+    return workers_now_in(bool(read_orders(paths).get("carries_group")), known_control(paths))
 
 
-def _known(paths: WorkerPaths) -> bytes:
+def known_control(paths: WorkerPaths) -> bytes:
     """What the control file says now."""
-    with suppress(FileNotFoundError):
-        return paths.control.read_bytes()
+    with suppress(FileNotFoundError, ValueError):
+        return read_small(paths.control)
     return b""

@@ -3,17 +3,21 @@
 import os
 import pwd
 from dataclasses import dataclass
+from functools import partial
 
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.ports import Launch
+from schedulearn.executors.common.archive import Entry, pack, unpack
 from schedulearn.executors.common.environment import present_limits
-from schedulearn.executors.common.folders import make_folder, prepare_job_folders
+from schedulearn.executors.common.folders import commit, make_folder, prepare_job_folders
 from schedulearn.executors.common.inside import put_inside
+from schedulearn.executors.common.keys import worker_key
 from schedulearn.executors.common.launching import HOSTS, carries_group, launched, most_in, needs_hosts
 from schedulearn.executors.common.paths import WorkerPaths, write_file, write_json
 from schedulearn.executors.common.snapshot import Owner
 from schedulearn.executors.process.cgroups import Plan
 from schedulearn.executors.process.environment import process_environment
+from schedulearn.executors.process.view import NO_MOUNTS, Mounts, User
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +28,17 @@ class Limits:
     cores: list[int]  # pinned to these where no group can hold it
     log_cap: int  # bytes of output that are kept
     machine_cores: float
+    mounts: Mounts = NO_MOUNTS
+    masked: tuple[str, ...] = ()  # files of devices that it was not given
 
 
 def prepare(launch: Launch, paths: WorkerPaths, limits: Limits) -> None:
     """Make folders and files; launch.json comes last. The caller holds the worker's lock."""
     owner = _owner(launch)
     prepare_job_folders(launch.worker, paths.job, launch.snapshot, owner)
+    _hand_over(launch, paths, owner)
     make_folder(paths.log, 0o700)
+    worker_key(paths.folder)  # so that what it is made of is there, while there is room on the disk
     write_file(paths.token, launch.token.encode(), 0o600, owner)
     if not paths.spool.exists():
         write_file(paths.spool, b"", 0o600, owner)
@@ -40,6 +48,14 @@ def prepare(launch: Launch, paths: WorkerPaths, limits: Limits) -> None:
         write_file(paths.hosts, HOSTS.encode())
     write_json(paths.control, present_limits(launch, limits.machine_cores))
     write_json(paths.launch, _orders(launch, paths, limits, owner), 0o600)
+
+
+def _hand_over(launch: Launch, paths: WorkerPaths, owner: Owner) -> None:
+    """Folders of an earlier attempt that ran as another user are copied: uids may be given out differently now."""
+    for folder in (paths.job.run, paths.job.checkpoint):
+        if owner and folder.lstat().st_uid != owner[0]:
+            packed = pack([Entry(folder.name, folder)], owner)
+            commit(launch.worker, paths.job, folder, partial(unpack, packed, owner=owner))
 
 
 def _owner(launch: Launch) -> Owner:
@@ -61,20 +77,23 @@ def _groups_of(uid: int, gid: int) -> list[int]:
     try:
         return os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)
     except KeyError:
-        return [gid]
+        return []
 
 
 def _orders(launch: Launch, paths: WorkerPaths, limits: Limits, owner: Owner) -> dict[str, object]:
     command = launched(launch, str(paths.hosts), str(paths.first.exit))
     uid, gid = owner or (None, None)
+    groups = _groups_of(*owner) if owner else []
+    view = limits.mounts.view(paths.job, User(*owner, tuple(groups)), limits.masked) if owner else None
     memory = launch.spec.resources.memory
     return {
         "argv": ["/bin/sh", "-c", command] if isinstance(command, str) else list(command),
-        "env": process_environment(launch, paths),
+        "env": process_environment(launch, paths, own_user=owner is not None),
         "cwd": str(paths.job.run),
         "uid": uid,
         "gid": gid,
-        "groups_of_user": _groups_of(*owner) if owner else [],
+        "groups_of_user": groups,
+        "view": view,
         "grace": launch.spec.grace,
         "memory": None if memory is None else memory * most_in(launch),
         "carries_group": carries_group(launch),

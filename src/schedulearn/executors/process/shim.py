@@ -1,7 +1,7 @@
-"""Runs one worker and outlives the service that started it: `python -I -S shim.py WORKER_DIR`.
+"""Runs one worker and outlives the service that started it: `python -I -S shim.py WORKER_DIR`, its key on stdin.
 
 It claims the worker (so that it never runs twice), starts the command, keeps its output, stops it when asked, and
-writes down how it ended. Standard library only and few imports: a worker should start at once.
+writes down how it ended, signed with its key. Standard library only and few imports: a worker should start at once.
 Signals: SIGTERM stops the worker (stop.json says how long that may take), SIGTSTP suspends its tree, SIGCONT resumes.
 """
 # ruff: noqa: PTH104
@@ -22,6 +22,7 @@ if __name__ == "__main__":  # -I leaves out the script's folder, -S the installe
     sys.path.append(__file__.rsplit("/", 4)[0])
 
 from schedulearn.executors.common.logwriter import LogWriter
+from schedulearn.executors.common.signed import CLAIM, EXIT, KEY_SIZE, signed
 from schedulearn.executors.process.child import PR_SET_CHILD_SUBREAPER, NotStarted, become, end_with, prctl
 from schedulearn.executors.process.groups import Groups
 from schedulearn.executors.process.procfs import (
@@ -59,15 +60,15 @@ def take_claim(folder: str) -> int | None:
     return None if os.fstat(fd).st_size else fd
 
 
-def write_claim(fd: int, claim: dict[str, Any]) -> None:
-    os.pwrite(fd, json.dumps(claim).ljust(CLAIM_SIZE).encode(), 0)
+def write_claim(fd: int, claim: dict[str, Any], key: bytes) -> None:
+    os.pwrite(fd, json.dumps(signed(claim, CLAIM, key)).ljust(CLAIM_SIZE).encode(), 0)
 
 
 class Supervisor:
     """One worker from its start to the record of its end."""
 
-    def __init__(self, folder: str, claim_fd: int, ready_fd: int | None) -> None:
-        self.folder, self.claim_fd, self.ready_fd = folder, claim_fd, ready_fd
+    def __init__(self, folder: str, claim_fd: int, ready_fd: int | None, key: bytes) -> None:
+        self.folder, self.claim_fd, self.ready_fd, self.key = folder, claim_fd, ready_fd, key
         self.claim: dict[str, Any] = {"pid": os.getpid(), "start_time": start_time(os.getpid()), "boot_id": boot_id()}
         self.launch: dict[str, Any] = {}
         self.signals: set[int] = set()  # caught, not yet acted on
@@ -85,7 +86,7 @@ class Supervisor:
         try:
             self.launch = json.loads(read_text(f"{self.folder}/launch.json"))
             self._reserve_exit()
-            write_claim(self.claim_fd, self.claim)  # from here on this worker counts as started
+            write_claim(self.claim_fd, self.claim, self.key)  # from here on this worker counts as started
             os.fsync(self.claim_fd)
         except (OSError, ValueError) as error:
             os.ftruncate(self.claim_fd, 0)
@@ -170,7 +171,7 @@ class Supervisor:
 
     def _update_claim(self) -> None:
         with suppress(OSError):  # the space is there already; a disk that fails even so must not stop the job
-            write_claim(self.claim_fd, self.claim)
+            write_claim(self.claim_fd, self.claim, self.key)
 
     def _tell_service(self, text: str) -> None:
         if self.ready_fd is not None:
@@ -325,7 +326,7 @@ class Supervisor:
             "stopped": self.kill_at is not None,
             "not_started": bool(problem),
         }
-        data = json.dumps(record).encode()
+        data = json.dumps(signed(record, EXIT, self.key)).encode()
         deadline = time.monotonic() + EXIT_TIME
         while not self._try_exit(data) and time.monotonic() < deadline:
             time.sleep(0.5)
@@ -368,15 +369,23 @@ def _empty(fd: int) -> None:
             pass
 
 
+def take_key() -> bytes:
+    """Told on standard input, where no other process can look; then that is empty."""
+    key = os.read(0, KEY_SIZE)
+    os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 0)
+    return key
+
+
 def main(folder: str) -> int:
     os.chdir("/")  # hold no folder of the caller
+    key = take_key()
     ready = os.environ.get(READY_FD)
     ready_fd = int(ready) if ready else None
     if ready_fd is not None:
         os.set_inheritable(ready_fd, False)
     claim_fd = take_claim(folder)
     if claim_fd is not None:
-        Supervisor(folder, claim_fd, ready_fd).run()
+        Supervisor(folder, claim_fd, ready_fd, key).run()
     return 0
 
 

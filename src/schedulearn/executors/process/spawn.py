@@ -1,12 +1,14 @@
 """Start a shim and hear whether its command runs; signal a shim."""
 
 import os
+import resource
 import select
 import signal
 import sys
 from contextlib import suppress
 
 from schedulearn.domain.errors import ExecutorError
+from schedulearn.executors.common.keys import worker_key
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.executors.process import shim
 from schedulearn.executors.process.claim import Claim
@@ -14,17 +16,24 @@ from schedulearn.executors.process.procfs import start_time
 
 PATIENCE = 30.0  # seconds in which the command should run, on the busiest of machines
 CHILD_END = 3  # where the shim finds its end of the pipe
+# How many files a program may open unless it asks for more, as it was when the service began. The service raises it for
+# itself; programs that use select() must not find themselves with descriptors that it cannot take.
+_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+_WITH_FEWER = ["/bin/sh", "-c", 'ulimit -S -n "$0"; exec "$@"', str(_FILES)]
 
 
 def spawn(paths: WorkerPaths) -> None:
     """Returns when the command runs, when it could not be started, or when PATIENCE is over; the files say which."""
+    key = worker_key(paths.folder)
     read_end, write_end = os.pipe()
     try:
         try:
-            pid = _spawn(paths, write_end)
+            pid = _spawn(paths, write_end, key)
         finally:
             os.close(write_end)
-        answered = bool(select.select([read_end], [], [], PATIENCE)[0])
+        poll = select.poll()  # select itself takes no descriptor above 1023
+        poll.register(read_end, select.POLLIN)
+        answered = bool(poll.poll(1000 * PATIENCE))
         message = os.read(read_end, 4096).decode(errors="replace") if answered else ""
     finally:
         os.close(read_end)
@@ -35,15 +44,29 @@ def spawn(paths: WorkerPaths) -> None:
         raise ExecutorError(message)
 
 
-def _spawn(paths: WorkerPaths, ready: int) -> int:
+def _spawn(paths: WorkerPaths, ready: int, key: bytes) -> int:
+    """The key goes through a pipe: arguments, variables and files can be read by others of the same user."""
+    told, telling = os.pipe()
+    try:
+        os.write(telling, key)
+        return _spawn_with(paths, ready, told)
+    finally:
+        os.close(told)
+        os.close(telling)
+
+
+def _spawn_with(paths: WorkerPaths, ready: int, told: int) -> int:
     env = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    words = [sys.executable, "-I", "-S", shim.__file__, str(paths.folder)]
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] != _FILES:
+        words = _WITH_FEWER + words
     return os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-I", "-S", shim.__file__, str(paths.folder)],
+        words[0],
+        words,
         {**env, shim.READY_FD: str(CHILD_END)},
         file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_DUP2, told, 0),
             (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
             (os.POSIX_SPAWN_OPEN, 2, str(paths.shim_log), log_flags, 0o600),
             (os.POSIX_SPAWN_DUP2, ready, CHILD_END),

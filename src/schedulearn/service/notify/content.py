@@ -7,6 +7,7 @@ from typing import Any
 from schedulearn.domain.job import HistoryEvent, Job
 from schedulearn.domain.states import JobState
 from schedulearn.domain.units import format_duration
+from schedulearn.pinned import without_pin
 from schedulearn.store import JobRow
 
 _DID = {JobState.SUCCEEDED: "has succeeded", JobState.FAILED: "has failed", JobState.CANCELLED: "was cancelled"}
@@ -42,7 +43,7 @@ def _of_job(row: JobRow, state: JobState, cause: str, service: str) -> dict[str,
         "attempts": row.attempts,
         "exit": job.outcome.words() if job.outcome else None,
         "progress": _progress(row),
-        "url": f"{service}/api/v1/jobs/{job.id}" if service else None,
+        "url": f"{without_pin(service)}/api/v1/jobs/{job.id}" if service else None,
     }
 
 

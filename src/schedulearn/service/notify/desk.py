@@ -72,6 +72,7 @@ class Desk:
         said = content.of_test(caller.name, self._clock())
         targets = {parse_address(text).target for text in self._store.subscription(caller.name).addresses}
         self._store.add_notices([NewNotice(caller.name, target, said) for target in sorted(targets)], self._clock())
+        self._store.note_act("notify.test", f"notices of {caller.name}", caller.name, addresses=len(targets))
         return len(targets)
 
     def _owner(self, caller: Caller, user: str | None) -> str:

@@ -72,6 +72,9 @@ class Notifier:
         row = self._store.job(event.job) if event.job is not None else None
         if row is None or event.state is None or _own_doing(event, row):
             return []  # who has deleted it knows
+        user = self._store.user(row.job.user)
+        if user and user.id != row.owner:
+            return []  # the name is somebody else's now
         targets = self._targets(row, event.state)
         if not targets:
             return []

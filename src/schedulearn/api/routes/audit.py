@@ -1,0 +1,39 @@
+"""The audit log: who did what to whose things, for administrators."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from schedulearn.api.convert import audit_out
+from schedulearn.api.deps import Gate, NameFilter, Person
+from schedulearn.api.fields import MAX_ID
+from schedulearn.api.schemas import AuditPage
+from schedulearn.service.views import AuditFilter
+
+router = APIRouter(tags=["service"])
+Moment = Annotated[datetime | None, Query(description="an ISO 8601 time")]
+
+
+@router.get("/audit")
+def entries(
+    caller: Person,
+    gateway: Gate,
+    actor: Annotated[NameFilter | None, Query(description="who did it, by name")] = None,
+    action: Annotated[NameFilter | None, Query(description="such as job.cancel; job for all that begin so")] = None,
+    object: Annotated[NameFilter | None, Query(description="such as job 17, user ann, node gpu1, policy")] = None,
+    owner: Annotated[NameFilter | None, Query(description="whose it is, by name")] = None,
+    since: Moment = None,
+    until: Moment = None,
+    before: Annotated[int | None, Query(ge=0, le=MAX_ID, description="`next` of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> AuditPage:
+    """What was done to jobs, users, tokens, nodes and policy, and what was refused; the newest first."""
+    wanted = AuditFilter(actor, action, object, owner, _seconds(since), _seconds(until), before)
+    found = gateway.audit.entries(caller, wanted, limit)
+    more = found[-1].serial if len(found) == limit else None
+    return AuditPage(entries=[audit_out(entry) for entry in found], next=more)
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,81 @@
+"""`audit`: who did what to whose things."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from schedulearn.cli.common.errors import Failure
+from schedulearn.cli.common.out import note, say_json, say_table
+from schedulearn.cli.common.service import connect
+from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.view.table import Cell, Column
+from schedulearn.cli.view.words import Json, clock, parameters
+
+app = verb_app()
+COLUMNS = (
+    Column("TIME"),
+    Column("WHO", flex=True),
+    Column("FROM", flex=True, need=110),
+    Column("ACTION"),
+    Column("WHAT", flex=True),
+    Column("OF", flex=True, need=70),
+    Column("DETAILS", flex=True, need=90),
+)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_ALLOWED = "a time ago such as 30m, 12h or 7d, or a date such as 2026-03-01 or 2026-03-01T14:00"
+
+
+@app.command()
+def audit(
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only what this user did.")] = None,
+    action: Annotated[
+        str | None,
+        typer.Option(metavar="ACTION", help="Only this, such as job.cancel; job for all that is done to jobs."),
+    ] = None,
+    of: Annotated[str | None, typer.Option("--object", metavar="TEXT", help="Only this, such as 'job 17'.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="NAME", help="Only what was done to this user's things.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Not before: 12h or 7d ago, or a date.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only before: the same.")] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many, the newest.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Show who did what to whose jobs, users, tokens, nodes and policy, and from where. For administrators.
+
+    \b
+    Examples:
+      schedulearn audit
+      schedulearn audit --user ann --action job --since 7d
+      schedulearn audit --object 'job 17' --json
+    """
+    now = datetime.now(UTC)
+    times = {"since": _moment(since, "--since", now), "until": _moment(until, "--until", now)}
+    with connect() as client:
+        found: list[Json] = list(client.audit(user, action, of, owner, **times, limit=limit))
+    if as_json:
+        say_json(found)
+        return
+    say_table(COLUMNS, [_row(entry, now) for entry in found])
+    if len(found) == limit:
+        note(f"These are the newest {limit}; --limit shows more.")
+
+
+def _row(entry: Json, now: datetime) -> tuple[Cell | str, ...]:
+    done = entry["outcome"] == "done"
+    details = parameters(entry["data"]) if done else entry["outcome"]
+    at, who = clock(entry["at"], now), Cell(entry["actor"], "bold")
+    action = Cell(entry["action"], "" if done else "red")
+    return at, who, entry["origin"], action, entry["object"], entry["owner"], details
+
+
+def _moment(text: str | None, field: str, now: datetime) -> str | None:
+    """An ISO 8601 time from `12h` (ago) or a date; one without a zone is the reader's."""
+    if text is None:
+        return None
+    if ago := re.fullmatch(r"(\d{1,6})([smhd])", text.strip()):
+        return (now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})).isoformat()
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
+        raise Failure(f"{text!r} is not a time", field=field, allowed=_ALLOWED) from None

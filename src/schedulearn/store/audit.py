@@ -1,0 +1,107 @@
+"""The audit log: who did what to whose things, and from where. Rows are only ever added; the oldest go with time.
+
+Store methods that are somebody's act write their line in their own transaction: both are kept, or neither. Who acts is
+said by whoever takes the call (`acting`); what the service does by itself is in the history, not here.
+"""
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from schedulearn.store.base import Part
+from schedulearn.store.tables import audit
+from schedulearn.store.types import Actor, AuditEntry
+
+DONE = "done"
+acting: ContextVar[Actor | None] = ContextVar("acting", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which entries; None: whichever."""
+
+    actor: str | None = None
+    action: str | None = None  # also the first part of it: `job` for `job.cancel`
+    object: str | None = None
+    owner: str | None = None
+    since: float | None = None
+    until: float | None = None
+    before: int | None = None  # only those with a smaller serial number
+
+
+class Audit(Part):
+    def note_act(self, action: str, object: str, owner: str = "", **data: Any) -> None:
+        """Of what is not kept in the store itself."""
+        with self._db.write() as connection:
+            record_act(connection, action, object, owner, **data)
+
+    def add_audit(
+        self, actor: Actor, action: str, object: str, owner: str = "", outcome: str = DONE, **data: Any
+    ) -> None:
+        """Of somebody who is named, and of what was refused."""
+        with self._db.write() as connection:
+            _insert(connection, actor, action, object, owner, outcome, data)
+
+    def audit(self, wanted: AuditFilter, limit: int) -> list[AuditEntry]:
+        """The newest first."""
+        query = sa.select(audit).where(*_conditions(wanted)).order_by(audit.c.serial.desc()).limit(limit)
+        with self._db.read() as connection:
+            return [_entry(row) for row in connection.execute(query)]
+
+    def drop_audit(self, before: float) -> int:
+        """Those that are older; how many these were."""
+        with self._db.write() as connection:
+            return connection.execute(sa.delete(audit).where(audit.c.at < before)).rowcount
+
+
+def record_act(connection: sa.Connection, action: str, object: str, owner: str = "", **data: Any) -> None:
+    """In the transaction of the act itself. Nothing if nobody is acting: the service's own doings are its history."""
+    if actor := acting.get():
+        _insert(connection, actor, action, object, owner, DONE, data)
+
+
+def _insert(
+    connection: sa.Connection, actor: Actor, action: str, object: str, owner: str, outcome: str, data: dict[str, Any]
+) -> None:
+    who = {"actor": actor.name, "actor_id": actor.id, "origin": actor.origin, "at": actor.at}
+    what = {"action": action, "object": object, "owner": owner, "outcome": outcome, "data": data}
+    connection.execute(sa.insert(audit), {**who, **what})
+
+
+def _conditions(wanted: AuditFilter) -> list[sa.ColumnElement[bool]]:
+    found: list[sa.ColumnElement[bool]] = []
+    for column, value in (
+        (audit.c.actor, wanted.actor),
+        (audit.c.object, wanted.object),
+        (audit.c.owner, wanted.owner),
+    ):
+        if value is not None:
+            found.append(column == value)
+    if wanted.action is not None:
+        found.append(
+            (audit.c.action == wanted.action) | audit.c.action.startswith(f"{wanted.action}.", autoescape=True)
+        )
+    if wanted.since is not None:
+        found.append(audit.c.at >= wanted.since)
+    if wanted.until is not None:
+        found.append(audit.c.at < wanted.until)
+    if wanted.before is not None:
+        found.append(audit.c.serial < wanted.before)
+    return found
+
+
+def _entry(row: sa.Row[Any]) -> AuditEntry:
+    return AuditEntry(
+        row.serial,
+        row.at,
+        row.actor,
+        row.actor_id,
+        row.origin,
+        row.action,
+        row.object,
+        row.owner,
+        row.outcome,
+        row.data,
+    )

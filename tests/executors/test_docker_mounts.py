@@ -1,0 +1,358 @@
+"""What of its server a job may mount: the rules as tables, and each way around them tried on a real engine."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from schedulearn.domain.errors import ExecutorError, InvalidSpec
+from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.executors.docker.mounts import Bind, check_roots, checked_mounts, parse_mount
+from schedulearn.executors.docker.names import LOOK
+from schedulearn.executors.docker.rounds import Rounds
+from schedulearn.executors.docker.rules import Rules
+from support.base_image import IMAGE
+from support.docker_bench import DockerBench
+
+ALLOWED = ("/data", "/data/scratch:rw", "/shared:rw")
+
+
+# --- the rules
+
+
+@pytest.mark.parametrize(
+    ("text", "bind"),
+    [
+        ("/data", Bind("/data", "/data")),
+        ("/data:ro", Bind("/data", "/data")),
+        ("/data:/inside", Bind("/data", "/inside")),
+        ("/data:/inside:rw", Bind("/data", "/inside", read_only=False)),
+        ("/data:rw", Bind("/data", "/data", read_only=False)),
+    ],
+)
+def test_mounts_are_understood(text: str, bind: Bind) -> None:
+    assert parse_mount(text) == bind
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [
+        "/data",
+        "/data/set",
+        "/data/set/deep:/x",
+        "/data/scratch",
+        "/data/scratch:rw",
+        "/data/scratch:/x:rw",
+        "/shared:/etc/pki/ours",
+    ],
+)
+def test_mounts_that_are_allowed(mount: str) -> None:
+    assert checked_mounts([mount], ALLOWED) == [parse_mount(mount)]
+
+
+@pytest.mark.parametrize(
+    ("mount", "why"),
+    [
+        # where it leads
+        ("/etc", "not below a path"),
+        ("/dataset", "not below a path"),
+        ("/", "not below a path"),
+        ("/data/../etc", "absolute paths"),
+        ("/data/.", "absolute paths"),
+        ("/data/", "absolute paths"),
+        ("/data//set", "absolute paths"),
+        ("//data", "absolute paths"),
+        ("data", "absolute paths"),
+        ("", "absolute paths"),
+        ("/data\n", "absolute paths"),
+        ("/data:/x:/y", "absolute paths"),
+        ("/data:/x/../work", "absolute paths"),
+        # what it may be used for
+        ("/data:/x:rw", "may only be read"),
+        ("/data/set:/x:rw", "may only be read"),
+        # what jobs can change, also by another rule
+        ("/shared/x", "only /shared itself"),
+        ("/shared/x:/y:rw", "only /shared itself"),
+        ("/data/scratch/x", "only /data/scratch itself"),
+        # what it would hide
+        ("/data:/work/in", "hide"),
+        ("/data:/work", "hide"),
+        ("/data:/", "hide"),
+        ("/data:/checkpoint", "hide"),
+        ("/data:/schedulearn/inside", "hide"),
+        ("/data:/proc/self", "hide"),
+        ("/data:/sys", "hide"),
+        ("/data:/dev/shm", "hide"),
+        ("/data:/etc", "hide"),
+        ("/data:/etc/hosts", "hide"),
+    ],
+)
+def test_mounts_that_are_refused(mount: str, why: str) -> None:
+    with pytest.raises(ExecutorError, match=why):
+        checked_mounts([mount], ALLOWED)
+
+
+@pytest.mark.parametrize(
+    ("mounts", "why"),
+    [
+        (["/data:/x", "/data/set:/x"], "same place"),
+        (["/shared:/x:rw", "/data:/x/y"], "inside of another"),
+        (["/data:/x/y", "/shared:/x:rw"], "inside of another"),
+        ([f"/data/{number}" for number in range(33)], "too many"),
+        (["/data" + "/a" * 100], "too deep"),
+    ],
+)
+def test_mounts_that_are_in_each_others_way(mounts: list[str], why: str) -> None:
+    with pytest.raises(ExecutorError, match=why):
+        checked_mounts(mounts, ALLOWED)
+
+
+@pytest.mark.parametrize("mount", ["/var/run/docker.sock", "/var", "/var/lib/docker/x", "/proc/1/root", "/etc/shadow"])
+def test_what_belongs_to_the_server_is_never_mounted(mount: str) -> None:
+    """Whatever was allowed: by an earlier version, say, that knew no better."""
+    with pytest.raises(ExecutorError, match="belongs to its server"):
+        checked_mounts([f"{mount}:/x"], ("/",))
+
+
+@pytest.mark.parametrize(
+    ("source", "allowed"),
+    [
+        ("/a/b", ("/a/b", "/a:rw")),  # what can be replaced by a link
+        ("/a/b", ("/a/b:rw", "/a:rw")),
+        ("/a/b/c", ("/a/b", "/a:rw")),
+        ("/a/b", ("/a", "/a/b/c/d:rw")),  # what holds something that jobs may write to
+    ],
+)
+def test_rules_that_lie_in_each_other(source: str, allowed: tuple[str, ...]) -> None:
+    with pytest.raises(ExecutorError, match="where jobs may write"):
+        checked_mounts([f"{source}:/x"], allowed)
+
+
+PARTS = st.sampled_from(["a", "b", "c"])
+PATHS = st.lists(PARTS, min_size=1, max_size=4).map(lambda parts: "/" + "/".join(parts))
+ROOTS = st.lists(st.tuples(PATHS, st.booleans()), min_size=1, max_size=4)
+
+
+@given(ROOTS, PATHS, st.booleans())
+@example([("/a", False), ("/a/b", True)], "/a/b/c", False)
+def test_no_job_can_change_the_way_to_what_is_mounted(
+    roots: list[tuple[str, bool]], source: str, read_only: bool
+) -> None:
+    allowed = [f"{path}:rw" if writable else path for path, writable in roots]
+    try:
+        checked_mounts([f"{source}:/x:{'ro' if read_only else 'rw'}"], allowed)
+    except ExecutorError:
+        return
+    assert any(source == path or source.startswith(f"{path}/") for path, _ in roots)
+    assert not any(source.startswith(f"{path}/") for path, writable in roots if writable)
+    assert read_only or (source, True) in roots
+
+
+# --- what an administrator can allow
+
+
+@pytest.mark.parametrize(
+    "allowed",
+    [
+        ["/"],
+        ["/proc"],
+        ["/sys/fs"],
+        ["/dev/shm:rw"],
+        ["/run"],
+        ["/var/run/user"],
+        ["/var"],
+        ["/var/lib"],
+        ["/var/lib/docker/volumes"],
+        ["/etc"],
+        ["/srv/lab"],  # the service's own
+        ["/srv/lab/jobs"],
+        ["/srv:rw"],
+        ["/srv/checkpoints/x"],
+        ["data"],
+        ["/data/"],
+        ["/data/.."],
+        ["//data"],
+        ["/data:ro"],
+        ["/data:/x"],
+        ["/data:rw", "/data/sets"],
+        ["/data/scratch:rw", "/data:rw"],
+    ],
+)
+def test_what_cannot_be_allowed(allowed: list[str]) -> None:
+    with pytest.raises(InvalidSpec, match="--allow-mounts"):
+        check_roots(allowed, [Path("/srv/lab"), Path("/srv/checkpoints")])
+
+
+def test_what_can_be_allowed(tmp_path: Path) -> None:
+    check_roots(["/data", "/data/scratch:rw", "/scratch:rw", "/var/data", "/srv/data"], [Path("/srv/lab")])
+
+
+def test_a_root_that_is_a_link_to_what_cannot_be_allowed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/etc")
+    with pytest.raises(InvalidSpec, match="/etc"):
+        check_roots([str(tmp_path / "link")], [])
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "other").symlink_to(tmp_path / "lab")
+    with pytest.raises(InvalidSpec, match="own files"):
+        check_roots([str(tmp_path / "lab")], [tmp_path / "other"])
+
+
+# --- on a real engine
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """A folder of the server in which everybody may write, with a secret beside it."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "token").write_text("top secret")
+    for name in ("sets", "scratch"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0o777)
+    (tmp_path / "sets" / "one").mkdir()
+    (tmp_path / "sets" / "one" / "x").write_text("data")
+    return tmp_path
+
+
+def mounting(bench: DockerBench, command: str, *mounts: str, rules: Rules, **more: Any) -> tuple[Outcome, bytes]:
+    launch = bench.launch(command, spec={"mounts": mounts}, **more)
+    outcome = bench.run(launch, rules=rules)
+    return outcome, bench.output(launch)
+
+
+def refused(outcome: Outcome) -> str:
+    assert outcome.ending is Ending.NOT_STARTED, outcome
+    return outcome.detail
+
+
+def test_a_link_that_a_job_planted_is_not_mounted(containers: DockerBench, host: Path) -> None:
+    """The way out of a container: one job makes a link to the server's root, the next one mounts the link."""
+    rules = Rules(mounts=(f"{host}/scratch:rw",))
+    plant = "ln -s / /out/root && ln -s ../secret /out/near && mkdir /out/plain && ls /out"
+    outcome, said = mounting(containers, plant, f"{host}/scratch:/out:rw", rules=rules)
+    assert outcome.ok, said
+    assert (host / "scratch" / "root").readlink() == Path("/")  # it is there, on the server
+    for job, name in enumerate(("root", "near", "near/token", "root/etc", "plain"), start=2):
+        for how in ("", ":rw"):
+            outcome, _ = mounting(
+                containers,
+                "ls -la /in; cat /in/*",
+                f"{host}/scratch/{name}:/in{how}",
+                rules=rules,
+                job=10 * job + len(how),
+            )
+            assert "only" in refused(outcome)
+    # Inside of a container the link leads to the container's own files.
+    outcome, said = mounting(
+        containers,
+        "ls /in/root/work && ls /in/root/schedulearn; cat /in/near/token",
+        f"{host}/scratch:/in",
+        rules=rules,
+        job=99,
+    )
+    assert b"top secret" not in said
+    assert b"token" in said.splitlines()
+    assert containers.containers() == []
+
+
+def test_links_below_what_may_only_be_read_are_refused(containers: DockerBench, host: Path) -> None:
+    (host / "sets" / "link").symlink_to(host / "secret")
+    (host / "sets" / "far").symlink_to("/")
+    (host / "sets" / "inner").symlink_to("one")
+    rules = Rules(mounts=(f"{host}/sets",))
+    cases = {"link": "link", "link/token": "link", "far/etc": "far", "inner": "inner", "inner/x": "inner"}
+    for job, (name, culprit) in enumerate(cases.items(), start=1):
+        outcome, _ = mounting(containers, "cat /in/token /in", f"{host}/sets/{name}:/in", rules=rules, job=job)
+        assert f"{host}/sets/{culprit} is a link" in refused(outcome)
+    assert containers.containers() == []
+
+
+def test_a_root_that_is_a_link_on_the_server_is_refused(containers: DockerBench, host: Path) -> None:
+    (host / "alias").symlink_to(host / "sets")
+    (host / "deep").mkdir()
+    (host / "deep" / "alias").symlink_to(host)
+    for job, root in enumerate((f"{host}/alias", f"{host}/deep/alias/sets"), start=1):
+        outcome, _ = mounting(containers, "ls /in", f"{root}:/in", rules=Rules(mounts=(root,)), job=job)
+        assert "is a link on this server" in refused(outcome)
+
+
+def test_what_is_no_file_and_no_folder_is_refused(
+    containers: DockerBench, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = Rules(mounts=(f"{host}/sets",))
+    os.mkfifo(host / "sets" / "pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        monkeypatch.chdir(host / "sets")  # a socket's path must be short
+        listening.bind("sock")
+        for job, name in enumerate(("pipe", "sock"), start=1):
+            outcome, _ = mounting(containers, "true", f"{host}/sets/{name}:/in", rules=rules, job=job)
+            assert "neither a folder nor a plain file" in refused(outcome)
+    outcome, _ = mounting(containers, "true", f"{host}/sets/none:/in", rules=rules, job=5)
+    assert f"no {host}/sets/none on this server" in refused(outcome)
+    outcome, _ = mounting(containers, "true", f"{host}/sets/none/deeper:/in", rules=rules, job=6)
+    assert "cannot be found on this server" in refused(outcome)
+
+
+def test_mounts_that_work(containers: DockerBench, host: Path) -> None:
+    rules = Rules(mounts=(f"{host}/sets", f"{host}/scratch:rw"))
+    mounts = (f"{host}/sets/one:/a", f"{host}/sets/one/x:/file", f"{host}/scratch:/b:rw", f"{host}/scratch:/c")
+    command = "cat /a/x /file; touch /b/new; touch /c/not /a/not"
+    outcome, said = mounting(containers, command, *mounts, rules=rules)
+    assert outcome.exit_code == 1
+    assert said.startswith(b"datadata")
+    assert said.count(b"Read-only") == 2
+    assert [p.name for p in (host / "scratch").iterdir()] == ["new"]
+
+
+def test_mounts_of_an_engines_own_data_are_refused(containers: DockerBench) -> None:
+    folder = str(containers.daemon.folder)  # its data and its socket are here
+    for job, path in enumerate((f"{folder}/data", f"{folder}/data/overlay2", folder, f"{folder}/docker.sock"), start=1):
+        outcome, _ = mounting(containers, "ls /in", f"{path}:/in", rules=Rules(mounts=(folder,)), job=job)
+        assert "belongs to its engine" in refused(outcome)
+
+
+@pytest.fixture
+def mounted(host: Path) -> Iterator[Path]:
+    """Another disk of the server, mounted below a folder that jobs may mount."""
+    place = host / "sets" / "one"
+    words = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "tmpfs", str(place)]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets us mount nothing")
+    (place / "other").write_text("of another disk")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_what_is_mounted_below_is_not_part_of_it(containers: DockerBench, host: Path, mounted: Path) -> None:
+    """Nor how it is mounted. By itself it can be."""
+    rules = Rules(mounts=(f"{host}/sets",))
+    outcome, said = mounting(containers, "ls /in /in/one", f"{host}/sets:/in", rules=rules)
+    assert outcome.ok
+    assert said.split() == [b"/in:", b"one", b"/in/one:", b"x"]
+    outcome, said = mounting(containers, "cat /in/other", f"{mounted}:/in", rules=rules, job=2)
+    assert said == b"of another disk"
+
+
+def test_what_the_engine_is_asked_for() -> None:
+    asked = Bind("/data", "/in").option()
+    assert asked["ReadOnly"] is True
+    assert asked["BindOptions"] == {"Propagation": "rprivate", "NonRecursive": True}
+
+
+def test_what_a_killed_service_looked_through_is_removed(
+    containers: DockerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Rounds, "EVERY", 0.1)
+    containers.executor().close()
+    with containers.daemon.client() as client:
+        name = containers.name(containers.launch("true"))
+        labels = {"schedulearn.instance": name.split("-")[1], LOOK: "1.1.0"}
+        client.api.create_container(IMAGE, name=f"{name}-look", labels=labels)
+    assert len(containers.containers()) == 1
+    containers.executor()
+    containers.until(lambda: not containers.containers(), "it is removed")
