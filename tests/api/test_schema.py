@@ -76,7 +76,8 @@ EXCUSES = (
         r"preset|stages.*|params.*|policies", r".*", "which policies there are, plug-ins included, and what they take"
     ),
     Excuse(r"cluster|trace", r".*", "what the simulator can read, and whether there is a history"),
-    Excuse(r"address|name", r".*node|.*socket|.*it is |.*unix|.*understood|.*machine", "how engines are addressed"),
+    Excuse(r"address", r".*", "hosts, ports and paths of engines have rules that no pattern can say"),
+    Excuse(r"name", r".*node|.*it is |.*machine", "what a node may be called, and which names are taken"),
     Excuse(
         r"worker|members|key|value", r".*", "the worker belongs to the attempt, the members are in order, keys count"
     ),

@@ -42,6 +42,9 @@ def test_what_is_understood(text: str, address: Address, name: str) -> None:
         ("ssh://-l@gpu2", "ssh://USER@HOST"),
         ("ssh://gpu2/a:b", "socket"),
         ("ssh://gpu2?x=1", "query"),
+        ("ssh://gpu2#", "fragment"),
+        ("SSH://gpu2", "begins with none"),
+        (" ssh://gpu2", "begins with none"),
     ],
 )
 def test_what_is_refused(text: str, why: str) -> None:

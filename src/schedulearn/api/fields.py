@@ -48,6 +48,7 @@ _CONTROL = re.compile(f"[{_CONTROLS}]")
 _DATE = re.compile(DATE_TEXT)
 # The same rules for the published description; `Field(pattern=…)` would refuse with the pattern instead of in words.
 ONE_LINE = {"pattern": f"^[^{_CONTROLS}]*$"}
+ENGINE_ADDRESS = {"pattern": f"^(unix|tcp|ssh)://[^?#{_CONTROLS}]*$"}
 KEEPABLE = {"pattern": "^[^\\u0000]*$"}
 _YEAR = 365 * 86400.0
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from schedulearn.api.convert import node_out
 from schedulearn.api.deps import Gate, Name, Person
-from schedulearn.api.fields import ONE_LINE, ImageName, Strict, one_line
+from schedulearn.api.fields import ENGINE_ADDRESS, ONE_LINE, ImageName, Strict, one_line
 from schedulearn.api.schemas import NewNodeOut, NodeOut, NodePage
 from schedulearn.domain.ids import NodeName
 from schedulearn.service.servers import LABEL_NAME, MOST_LABELS, NewNode
@@ -19,7 +19,10 @@ LabelValue = Annotated[str, Field(max_length=200, json_schema_extra=ONE_LINE), A
 
 
 class NodeIn(Strict):
-    address: Line = Field(description="unix://PATH, tcp://HOST:PORT (with TLS) or ssh://USER@HOST")
+    address: Line = Field(
+        description="unix://PATH, tcp://HOST:PORT (with TLS) or ssh://USER@HOST",
+        json_schema_extra=ENGINE_ADDRESS,
+    )
     name: Line | None = Field(None, description="left out: after its host")
     image: ImageName | None = Field(None, description="for jobs that name none")
     gpu_type: Line | None = Field(None, description="what its GPUs are called: engines do not tell")

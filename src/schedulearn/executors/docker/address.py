@@ -54,11 +54,11 @@ def parse_address(text: str) -> Address:
         raise _wrong(text, "it cannot be understood") from None
     if parts.password is not None:
         raise _wrong(f"{parts.scheme}://…", "no password belongs there (SSH uses keys, TLS certificates)")
-    if parts.query or parts.fragment:
-        raise _wrong(text, "it has a query or a fragment")
-    read = {"unix": _unix, "tcp": _tcp, "ssh": _ssh}.get(parts.scheme)
+    read = {"unix": _unix, "tcp": _tcp, "ssh": _ssh}.get(text.partition("://")[0])
     if read is None:
         raise _wrong(text, "it begins with none of unix://, tcp://, ssh://")
+    if "?" in text or "#" in text:
+        raise _wrong(text, "it has a query or a fragment")
     return read(text, parts, port)
 
 
