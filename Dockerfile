@@ -1,14 +1,18 @@
 # Schedulearn as an image. docs/containers.md says how it is run; compose.yaml runs it.
 ARG BASE=python:3.11-slim
 
-FROM ${BASE} AS wheel
-RUN python -m pip install --no-cache-dir --root-user-action=ignore hatchling
+# Every version is the one of the lock, and every file has one of its hashes.
+FROM ${BASE} AS packages
+COPY requirements/image.txt /requirements.txt
+RUN python -m pip install --no-cache-dir --root-user-action=ignore --require-hashes -r /requirements.txt
+
+FROM packages AS wheel
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
 RUN python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
 
-FROM ${BASE}
+FROM packages
 # For servers at ssh://…
 RUN command -v ssh >/dev/null || { \
         apt-get update && apt-get install -y --no-install-recommends openssh-client && rm -rf /var/lib/apt/lists/*; }
@@ -16,7 +20,7 @@ RUN command -v ssh >/dev/null || { \
 RUN echo 'schedulearn:x:10001:10001::/data:/bin/sh' >>/etc/passwd && echo 'schedulearn:x:10001:' >>/etc/group \
     && mkdir -m 711 /data && chown 10001:10001 /data
 COPY --from=wheel /wheels /wheels
-RUN python -m pip install --no-cache-dir --root-user-action=ignore "$(ls /wheels/*.whl)[postgres]"
+RUN python -m pip install --no-cache-dir --root-user-action=ignore --no-deps /wheels/*.whl
 
 USER 10001:10001
 WORKDIR /data

@@ -12,7 +12,7 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 HOLES = tomllib.loads((ROOT / "requirements" / "known-holes.toml").read_text("utf-8"))
-FILES = ("runtime.txt", "dev.txt")
+FILES = ("runtime.txt", "image.txt", "dev.txt")
 OF_THE_MACHINE = {"torch", "tensorflow-cpu"}  # installed after what is locked: their builds differ
 
 
@@ -39,7 +39,7 @@ def pins(file: str) -> list[Pin]:
 
 def wanted(file: str) -> list[Requirement]:
     extras = PROJECT["optional-dependencies"]
-    chosen = ["demo"] if file == "runtime.txt" else list(extras)
+    chosen = {"runtime.txt": ["demo"], "image.txt": ["postgres"]}.get(file, list(extras))
     texts = [*PROJECT["dependencies"], *(text for name in chosen for text in extras[name])]
     return [one for one in map(Requirement, texts) if one.name not in {"schedulearn", *OF_THE_MACHINE}]
 
@@ -51,7 +51,8 @@ def test_every_file_of_a_locked_package_is_known_by_its_hash(file: str) -> None:
     for pin in found:
         assert pin.hashes, pin.name
         assert pin.name not in OF_THE_MACHINE
-    assert {"pip", "hatchling", "editables"} <= {pin.name for pin in found}, "what installs and builds is locked, too"
+    tools = {"hatchling"} if file == "image.txt" else {"pip", "hatchling", "editables"}
+    assert tools <= {pin.name for pin in found}, "what installs and builds is locked, too"
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -70,9 +71,10 @@ def test_the_lock_has_all_that_is_asked_for_in_the_right_version(file: str) -> N
         assert all(requirement.specifier.contains(version) for version in versions), requirement
 
 
-def test_both_locks_agree() -> None:
-    both = {(pin.name, pin.version) for pin in pins("dev.txt")}
-    assert {(pin.name, pin.version) for pin in pins("runtime.txt")} <= both
+def test_all_locks_agree() -> None:
+    largest = {(pin.name, pin.version) for pin in pins("dev.txt")}
+    for file in FILES:
+        assert {(pin.name, pin.version) for pin in pins(file)} <= largest
 
 
 @pytest.mark.parametrize("file", FILES)
