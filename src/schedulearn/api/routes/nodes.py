@@ -14,15 +14,15 @@ from schedulearn.service.servers import LABEL_NAME, MOST_LABELS, NewNode
 
 router = APIRouter(tags=["nodes"])
 Line = Annotated[str, Field(min_length=1, max_length=300, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
+EngineAddress = Annotated[
+    str, Field(min_length=1, max_length=300, json_schema_extra=ENGINE_ADDRESS), AfterValidator(one_line)
+]
 LabelName = Annotated[str, Field(json_schema_extra={"pattern": f"^{LABEL_NAME}$"})]
 LabelValue = Annotated[str, Field(max_length=200, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
 
 
 class NodeIn(Strict):
-    address: Line = Field(
-        description="unix://PATH, tcp://HOST:PORT (with TLS) or ssh://USER@HOST",
-        json_schema_extra=ENGINE_ADDRESS,
-    )
+    address: EngineAddress = Field(description="unix://PATH, tcp://HOST:PORT (with TLS) or ssh://USER@HOST")
     name: Line | None = Field(None, description="left out: after its host")
     image: ImageName | None = Field(None, description="for jobs that name none")
     gpu_type: Line | None = Field(None, description="what its GPUs are called: engines do not tell")
