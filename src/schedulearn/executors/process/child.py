@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+NOT_DENIED = "the GPUs of others cannot be denied to it: its control group for devices cannot be made"
 _IGNORED = (
     signal.SIGPIPE,
     signal.SIGXFSZ,
