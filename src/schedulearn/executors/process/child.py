@@ -6,7 +6,7 @@ import ctypes
 import os
 import signal
 
-from schedulearn.executors.process.confine import drop_rights, see_as, see_only
+from schedulearn.executors.process.confine import drop_rights, gain_nothing, see_as, see_only
 
 TYPE_CHECKING = False  # importing typing would be slow
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ def become(orders: dict[str, Any], argv: list[str], parent: int, namespace: int 
 
         if orders["uid"] is not None:
             _confine(orders, namespace)
+        elif os.geteuid() != 0:
+            doing = "give up what rights it could gain"
+            gain_nothing()
         end_with(parent)
         doing = f"enter {orders['cwd']}"
         os.chdir(orders["cwd"])
