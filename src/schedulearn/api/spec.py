@@ -50,6 +50,7 @@ MAX_WORKERS = 10_000
 _MAX_COMMAND = 100_000  # characters; the kernel takes no more than 128 KiB in one argument
 _MAX_WORDS = 10_000
 _MAX_ADDRESS = 500
+_NAMING = 2_000  # characters of a command in which its name is looked for
 # A sign that is seen, of whatever writing: neither a control nor one of the many spaces.
 _SEEN = r"[^\u0000-\u0020\u007f-\u00a0\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]"
 _SOMETHING = rf"^[^\u0000]*{_SEEN}[^\u0000]*$"
@@ -420,7 +421,7 @@ class JobIn(Strict):
 
 def default_name(command: str | tuple[str, ...] | None, image: str | None) -> str:
     """`train` for `python -u train.py --lr 1`: the first word that is neither an interpreter nor an option."""
-    words = list(command) if isinstance(command, tuple) else _split(command or "")
+    words = list(command) if isinstance(command, tuple) else _split((command or "")[:_NAMING])
     if "-c" in words:
         words = words[: words.index("-c")]  # what follows is a program, not a name
     words = [PurePosixPath(word).name for word in words if not word.startswith("-") and "=" not in word]
