@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.client import ServiceUnreachable
 from schedulearn.dashboard.logins import LogIns
-from schedulearn.dashboard.session import KEY, Session, Sessions
+from schedulearn.dashboard.session import KEY, Session, Sessions, Visit
 
 # For people who are not logged in: nothing of anybody's. A folder ends with a slash.
 OPEN = ("/login", "/static/", "/favicon.ico")
@@ -86,6 +86,10 @@ def address_in(scope: Scope) -> str:
     return str((scope.get("client") or ("",))[0])
 
 
+def visit_in(scope: Scope) -> Visit:
+    return Visit(address_in(scope), "x-forwarded-for" in Headers(scope=scope))
+
+
 def login_address(wanted: str, ended: bool = False) -> str:
     """Where to log in, and go on from there; `ended`: to be told that one was logged in before."""
     query = {**({"ended": "1"} if ended else {}), **({} if wanted == "/" else {"next": wanted})}
@@ -141,7 +145,7 @@ class Guard:
         if found is None:
             return None
         try:
-            session = await self._sessions.find(found.token)
+            session = await self._sessions.find(found.token, visit_in(scope))
         except ServiceUnreachable as problem:
             return problem
         if session is None:

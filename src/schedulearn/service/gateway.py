@@ -3,6 +3,7 @@
 Nothing here changes a job itself. What is asked for is written into the store as a request, and the scheduler is woken.
 """
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -97,6 +98,7 @@ class Gateway:
         self._lookout = Lookout(store, self.servers.views, waiting)
         self.studies = Studies(store, DataFolder(data).reports, lambda: policies.available()["presets"], clock)
         self.rendezvous = Rendezvous(self._closing.is_set)
+        self.page_key = secrets.token_urlsafe(32)  # by which the page of this process is known
 
     def now(self) -> float:
         return self._clock()
