@@ -55,6 +55,7 @@ _NAMING = 2_000  # characters of a command in which its name is looked for
 _SEEN = r"[^\u0000-\u0020\u007f-\u00a0\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]"
 _SOMETHING = rf"^[^\u0000]*{_SEEN}[^\u0000]*$"
 _NUMBER_TEXT = r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
+_NOT_THEN = "^(?!then$)[^\\u0000]*$"
 _COUNT_TEXT = r"(?:10000|[1-9][0-9]{0,3})"  # 1 to MAX_WORKERS
 _WORKERS_TEXT = rf" *{_COUNT_TEXT} *(?:\.\. *{_COUNT_TEXT} *)?"
 _INTERPRETERS = ("python", "bash", "sh", "env", "torchrun", "accelerate", "uv", "nohup", "time")
@@ -165,7 +166,7 @@ def _metric_in_target(then: bool) -> dict[str, Any]:
         "type": "object",
         "properties": {"then": {"enum": [YIELD, STOP]}} if then else {},
         "required": ["then"] if then else [],
-        "propertyNames": {"type": "string", "maxLength": 200, **({} if then else {"pattern": "^(?!then$)"})},
+        "propertyNames": {"type": "string", "maxLength": 200, "pattern": "^[^\\u0000]*$" if then else _NOT_THEN},
         "additionalProperties": {"anyOf": [number, {"type": "string", "pattern": f"^(?:{_NUMBER_TEXT})$"}]},
         "minProperties": count,
         "maxProperties": count,
