@@ -68,14 +68,6 @@ class Session:
                 self._seen = time.monotonic(), await self.ask(Client.overview)
             return self._seen[1]
 
-    def may_change(self, job: types.Job) -> bool:
-        """What the service would allow; it checks again itself."""
-        return self.user["role"] == "admin" or self.user["name"] == job["user"]
-
-    def may_end(self, study: types.Study) -> bool:
-        """The same for a comparison or a report."""
-        return self.user["role"] == "admin" or self.user["name"] == study["user"]
-
     def move(self, visit: Visit) -> None:
         """The browser asks from elsewhere, or by another way, than before."""
         if visit != self.visit:
