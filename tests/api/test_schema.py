@@ -70,6 +70,7 @@ EXCUSES = (
     ),
     Excuse(r"Idempotency-Key", r"was used before", "a key belongs to the request that it came with first"),
     Excuse(r"points", r"they have .* values", "all values of a report are counted together"),
+    Excuse(r"env", r"too long together", "all texts of a job are counted together"),
     Excuse(r"workdir", r"cannot be seen from here", "workdir and snapshot must agree"),
     Excuse(r"metric\.pattern", r".*", "what is a regular expression, and a harmless one, no pattern can say"),
     Excuse(r"(notify|addresses).*", r".*", "an address must mean the same to everybody, and be one that may be used"),

@@ -49,6 +49,7 @@ from schedulearn.domain.units import parse_range, short
 MAX_WORKERS = 10_000
 _MAX_COMMAND = 100_000  # characters; the kernel takes no more than 128 KiB in one argument
 _MAX_WORDS = 10_000
+_MAX_TEXT = 200_000  # characters of command, environment, setup and mounts together: every list of jobs has them
 _MAX_ADDRESS = 500
 _NAMING = 2_000  # characters of a command in which its name is looked for
 # A sign that is seen, of whatever writing: neither a control nor one of the many spaces.
@@ -367,6 +368,7 @@ class JobIn(Strict):
         if self.command is None and self.image is None:
             raise invalid("a job needs a command", "a text that is not empty, or a list of texts", field="command")
         self._check_launcher()
+        self._check_length()
         if self.target and self.target[0] != self.metric.name:
             problem = f"{short(self.target[0])} is not the job's metric"
             raise invalid(problem, f"{self.metric.name} (set by metric.name)", field="target")
@@ -374,6 +376,12 @@ class JobIn(Strict):
             problem = "the folder cannot be seen from here: upload a snapshot of it with PUT /api/v1/snapshots/SHA256"
             raise invalid(problem, "a tar.gz archive, its SHA-256 given as `snapshot`", field="workdir")
         return self
+
+    def _check_length(self) -> None:
+        command = [self.command] if isinstance(self.command, str) else self.command or ()
+        if sum(map(len, (*command, *self.env, *self.env.values(), *self.setup, *self.mounts))) > _MAX_TEXT:
+            problem = "command, env, setup and mounts are too long together"
+            raise invalid(problem, f"at most {_MAX_TEXT:,} characters; put large things into files", field="env")
 
     def _check_launcher(self) -> None:
         """A launcher needs a command to run, and Horovod runs only what it can."""

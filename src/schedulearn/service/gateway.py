@@ -58,6 +58,7 @@ from schedulearn.service.views import (
 )
 from schedulearn.store import JobRow, JobSort, Once, Point, Store, StoredEvent, Taken, Timeline
 
+MOST_TEXT = 16_000_000  # characters of specs in one page of jobs
 _PAUSABLE = {JobState.QUEUED, JobState.RUNNING}
 
 
@@ -144,7 +145,9 @@ class Gateway:
         self.check(caller, spec)
         once = Once(caller.id, key, digest) if key else None
         cause = f"submitted by {caller.name}"
-        job = self._store.add_job(spec, caller.name, self.now(), cause, caller.id, once, self._caps.jobs)
+        job = self._store.add_job(
+            spec, caller.name, self.now(), cause, caller.id, once, self._caps.jobs, self._caps.specs
+        )
         self._wake()
         return self._made(job)
 
@@ -232,7 +235,7 @@ class Gateway:
         offset: int,
         search: str | None = None,
     ) -> tuple[list[JobRow], int]:
-        return self._store.list_jobs(states, user, name, sort, descending, limit, offset, search)
+        return self._store.list_jobs(states, user, name, sort, descending, limit, offset, search, MOST_TEXT)
 
     def attempts(self, job: JobId, limit: int, offset: int) -> tuple[list[Attempt], int]:
         """Some of them, the first one first, and how many there were."""
