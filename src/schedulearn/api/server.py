@@ -17,6 +17,7 @@ from schedulearn.api.app import create_app
 from schedulearn.api.connections import Connections, Limits, limits_for_this_process
 from schedulearn.api.door import Server
 from schedulearn.api.names import guarded_names
+from schedulearn.api.sparing import spare_the_log
 from schedulearn.domain.errors import SchedulearnError
 from schedulearn.pinned import with_pin
 from schedulearn.service.certificate import Certificate, certificate_for
@@ -152,6 +153,8 @@ def make_server(
         server_header=False,
         ws_max_size=_LARGEST_MESSAGE,
     )
+    if log_level != "debug":
+        spare_the_log()
     return Server(config, Connections(limits), on_exit, tls)
 
 
