@@ -108,8 +108,10 @@ def test_a_log_in_outlives_the_service(tmp_path: Any) -> None:
 
 
 def test_over_tls_the_cookie_is_for_this_host_and_tls_alone(service: Service) -> None:
-    code = link(service).partition("once=")[2]
+    code, ours = link(service).partition("once=")[2], service.url.replace("http:", "https:")
     answer = ask(service, "/login", "POST", f"once={code}", Origin=service.url, X_Forwarded_Proto="https")
+    assert answer.status == 403, "a page that came without TLS may be anybody's"
+    answer = ask(service, "/login", "POST", f"once={code}", Origin=ours, X_Forwarded_Proto="https")
     cookie = str(answer.getheader("Set-Cookie"))
     assert cookie.startswith(f"__Host-schedulearn-{service.port}=")
     assert "Secure" in cookie

@@ -110,7 +110,7 @@ class Guard:
         headers = Headers(scope=scope)
         changes = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
         out = _Protected(send) if scope["type"] == "http" else send
-        if not _same_origin(headers, changes):
+        if not _same_origin(headers, scope["scheme"], changes):
             await _refuse(scope, receive, out)
             return
         if _is_open(scope["path"]):
@@ -171,13 +171,16 @@ def _is_open(path: str) -> bool:
     return any(path.startswith(one) if one.endswith("/") else path == one for one in OPEN)
 
 
-def _same_origin(headers: Headers, changes: bool) -> bool:
+def _same_origin(headers: Headers, scheme: str, changes: bool) -> bool:
     """Whether a page of ours sent it. Browsers always say where a change comes from, and pages cannot lie.
 
-    What only reads may come from nowhere, such as a bookmark; but the library would let any page read its answers.
+    What only reads may come from nowhere, such as a bookmark; but the library would let any page read its answers. A
+    page that came without TLS, which somebody on the way may have written, is not one of ours that came with it.
     """
-    origin = headers.get("origin")
-    return not changes if origin is None else origin.partition("://")[2] == headers.get("host")
+    if (origin := headers.get("origin")) is None:
+        return not changes
+    how, _, host = origin.partition("://")
+    return host == headers.get("host") and (how == "https" or not is_secure(headers, scheme))
 
 
 def _bounded(receive: Receive, most: int) -> Receive:
