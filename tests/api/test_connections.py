@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import socket
 import ssl
 import struct
@@ -11,15 +12,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from websockets.sync.client import connect as connect_socket
 
+from schedulearn.api import sparing
 from schedulearn.api.app import create_app
 from schedulearn.api.connections import Connection, Connections, Limits
 from schedulearn.api.crowd import TICKET, Crowd, TooMany
 from schedulearn.api.door import TRUST, Server
 from schedulearn.api.server import make_server
+from schedulearn.api.sparing import Sparing
 from schedulearn.domain.ids import AttemptId, JobId
 from schedulearn.domain.job import HistoryEvent
 from schedulearn.service.auth import Caller
@@ -91,6 +95,28 @@ def until_closed(connection: socket.socket) -> bytes:
 
 def answers(one: Running) -> bool:
     return one.connect(HEALTH).recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_requests_that_are_none_do_not_fill_the_log(run: Any) -> None:
+    written: list[str] = []
+    now = 0.0
+    log = logging.getLogger("uvicorn.error")
+    handler = logging.Handler()
+    handler.emit = lambda record: written.append(record.getMessage())  # type: ignore[method-assign]
+    spares = Sparing(most=3, window=60.0, now=lambda: now)
+    with patch.object(log, "filters", []), patch.object(sparing, "_sparing", spares):
+        one = run()
+        log.setLevel(logging.WARNING)
+        log.addHandler(handler)
+        try:
+            for _ in range(10):
+                assert b" 400 " in until_closed(one.connect(b"\x16\x03\x01 hello\r\n\r\n"))
+            now = 60.0
+            assert b" 400 " in until_closed(one.connect(b"\x16\x03\x01 hello\r\n\r\n"))
+        finally:
+            log.removeHandler(handler)
+    assert len(written) == 4
+    assert written[-1].endswith("(and 7 lines that were left out)")
 
 
 @pytest.mark.parametrize(

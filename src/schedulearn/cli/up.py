@@ -213,8 +213,8 @@ def up(
             from schedulearn.api.server import serve
             from schedulearn.dashboard import page as page_of
 
-            def page_there(url: str) -> "LazyPage":
-                return page_of(url, options.folder.page_logins("service"))
+            def page_there(url: str, key: str) -> "LazyPage":
+                return page_of(url, options.folder.page_logins("service"), key)
 
             serve(options, lambda started: announce(options, started), page_there if options.page else None)
     except KeyboardInterrupt:

@@ -75,6 +75,7 @@ class Transport:
     """Requests to one service. For one thread at a time."""
 
     def __init__(self, url: str, token: str, timeout: float) -> None:
+        self.more: Mapping[str, str] = {}  # headers that go with every request, besides our own
         try:
             self._address = address_of(url)
         except ValueError as problem:
@@ -186,7 +187,7 @@ class Transport:
         return Answer(response.status, response.headers, response.read())
 
     def _headers(self) -> dict[str, str]:
-        headers = {"User-Agent": f"schedulearn/{__version__}", "Accept": "application/json"}
+        headers = {"User-Agent": f"schedulearn/{__version__}", "Accept": "application/json", **self.more}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         return headers
