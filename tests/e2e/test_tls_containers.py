@@ -58,12 +58,15 @@ print(f"{{joined.rank}} of {{joined.size}} heard {{heard[next]}}", flush=True)
 IS_MISLED = f"""{BEGIN}
 host, _, rest = os.environ["SCHEDULEARN_URL"].rpartition(":")
 os.environ["SCHEDULEARN_URL"] = f"{{host}}:{{os.environ['OTHER_PORT']}}#{{rest.partition('#')[2]}}"
-job.report(step=3, loss=0.25)
-print("sent" if job.flush() else "not sent", flush=True)
-try:
-    rendezvous_from_environment().waiting()
-except Away as problem:
-    print(problem, flush=True)
+service, said = rendezvous_from_environment(), ""
+while "its certificate" not in said:  # a busy machine may not even show it in time
+    job.report(step=3, loss=0.25)
+    assert not job.flush()
+    try:
+        service.waiting()
+    except Away as problem:
+        said = str(problem)
+        print(said, flush=True)
 """
 
 
@@ -123,14 +126,12 @@ def test_it_says_nothing_to_somebody_with_another_certificate(client: Client, se
     assert other
     with Listener(other, "0.0.0.0") as listener:
         job = begin(client, IS_MISLED, env={"OTHER_PORT": str(listener.port)})
-        assert ended(client, job)["state"] == "succeeded"
-        said = output(client, job).decode().splitlines()
+        done = ended(client, job)
         assert set(listener.end()) == {b""}, "it was there, and said nothing"
+        said = output(client, job).decode().splitlines()
+        assert done["state"] == "succeeded", said
     why = f"its certificate has the fingerprint sha256={other.pin}, not {address_of(service.url).pin}"
-    assert "not sent" in said
     assert f"{why}: nothing was sent to it" in said
-    untold = [line for line in said if line.startswith("reports are not sent, since what answers is not trusted: ")]
-    assert len(untold) == 1
     assert client.job(job)["progress"] is None
 
 

@@ -19,6 +19,7 @@ from schedulearn.api.connections import Connection, Connections
 TRUST = "schedulearn.trust"  # in a request's scope: call it once it is known who asks
 _BACKLOG = 2048
 _PIECE = 8192  # bytes of a head that are looked at together
+_UNREAD = 1 << 16  # bytes of what is not looked at
 _GOODBYE = 5.0  # seconds for the end of a TLS connection
 _PAUSE = 0.1  # seconds before the next try when the system has no more descriptors
 _NO_TLS = b'{"title": "No TLS", "status": 503, "detail": "this port speaks TLS: its address begins with https://"}'
@@ -101,7 +102,7 @@ class Door:
         async with asyncio.timeout(_GOODBYE):
             await self._loop.sock_sendall(sock, _PLAIN)
             sock.shutdown(socket.SHUT_WR)
-            while await self._loop.sock_recv(sock, _PIECE):
+            while await self._loop.sock_recv(sock, _UNREAD):
                 pass
         raise ConnectionAbortedError("it speaks no TLS")
 
