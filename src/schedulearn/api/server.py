@@ -66,7 +66,8 @@ def serve(
         if listening and url:
             gateway = runtime.gateway()
             link = f"{url}/login?once={gateway.logins.issue_for(gateway.people.an_admin()).code}" if page else None
-            announce(Started(url, runtime.first_token, runtime.storage(), link, pin, runtime.warnings))
+            warnings = [*runtime.warnings, *(shown.warnings() if shown else [])]
+            announce(Started(url, runtime.first_token, runtime.storage(), link, pin, warnings))
             app = create_app(gateway, limits.total)
             whole = beside(app, page(with_pin(url, pin), gateway.page_key)) if page else app
             _run(guarded_names(whole, options), listening, options.log_level, limits, gateway.close, tls)
@@ -75,12 +76,12 @@ def serve(
             _wait_for_signal()
 
 
-def serve_page(page: ASGIApp, options: Options, announce: Callable[[str, str], None]) -> None:
-    """The page alone, for a service that runs elsewhere. Tells its address, and the fingerprint of its certificate."""
+def serve_page(page: ASGIApp, options: Options, announce: Callable[[str, str, Sequence[str]], None]) -> None:
+    """The page alone, for a service that runs elsewhere. Tells its address, its certificate's fingerprint, warnings."""
     shown = certificate_for(options)
     tls = shown.context() if shown else None
     listening = _listen(options)
-    announce(_url(options.host, listening, tls), shown.pin if shown else "")
+    announce(_url(options.host, listening, tls), shown.pin if shown else "", shown.warnings() if shown else [])
     _run(page, listening, options.log_level, limits_for_this_process(), lambda: None, tls)
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from schedulearn import __version__
 from schedulearn.client.errors import ApiError, ClientError, NotTrusted, ServiceUnreachable
-from schedulearn.pinned import WrongCertificate, address_of, with_pin, without_pin
+from schedulearn.pinned import address_of, distrust, with_pin, without_pin
 
 API = "/api/v1"
 Query = Mapping[str, Any]  # None is left out, a list is repeated, True is "true"
@@ -203,8 +203,8 @@ class Transport:
 
     def _unreachable(self, problem: Exception) -> ServiceUnreachable:
         where = without_pin(self.url)
-        if isinstance(problem, WrongCertificate | ssl.SSLCertVerificationError):
-            return NotTrusted(f"what answers at {where} is not trusted: {_words(problem)}")
+        if why := distrust(problem):
+            return NotTrusted(f"what answers at {where} is not trusted: {why}")
         return ServiceUnreachable(f"the service at {where} does not answer: {_words(problem)}")
 
 
@@ -220,10 +220,6 @@ def _is_stale(connection: http.client.HTTPConnection) -> bool:
 def _words(problem: Exception) -> str:
     if isinstance(problem, TimeoutError):
         return "no answer in time"
-    if isinstance(problem, WrongCertificate):
-        return str(problem)
-    if isinstance(problem, ssl.SSLCertVerificationError):
-        return problem.verify_message
     if isinstance(problem, ssl.SSLError) and problem.reason == "WRONG_VERSION_NUMBER":
         return "it speaks no TLS: its address begins with http://"
     if isinstance(problem, OSError) and problem.strerror:
