@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import stat
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,22 @@ from schedulearn.executors.process.view import NO_MOUNTS, Mounts, User, detect_m
 from support.bench import NODE
 
 UID = 70_123
+# Has a key in its session's keyring, as who logs in with Kerberos has; looks for it as a job's process would.
+WITH_A_KEY = """
+import ctypes, os, sys
+from schedulearn.executors.process.confine import _KEYCTL, drop_rights
+libc, keyctl = ctypes.CDLL(None), _KEYCTL.get(os.uname().machine)
+JOIN, SEARCH, OWN = 1, 10, -3
+if keyctl is None or libc.syscall(keyctl, JOIN, None) < 0:
+    sys.exit("keys cannot be used here")
+def found():
+    return libc.syscall(keyctl, SEARCH, OWN, b"user", b"secret", 0) > 0
+add_key = keyctl - 2  # so it is on every machine of that table
+libc.syscall(add_key, b"user", b"secret", b"of root", 7, OWN)
+before = found()
+drop_rights(int(sys.argv[1]), int(sys.argv[1]), [])
+print(before, found())
+"""
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 
 
@@ -55,6 +72,16 @@ def test_it_has_no_rights_beyond_its_users(bench: Any) -> None:
     assert status["NoNewPrivs"] == "1"
     assert status["Uid"].split() == status["Gid"].split() == [str(UID)] * 4
     assert status["Groups"].strip() == ""
+
+
+@as_root
+def test_keys_of_whoever_started_the_service_are_not_lent_to_it() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", WITH_A_KEY, str(UID)], capture_output=True, text=True, check=False, cwd="/"
+    )
+    if "keys cannot be used here" in ran.stderr:
+        pytest.skip(ran.stderr.strip())
+    assert ran.stdout.split() == ["True", "False"], ran.stderr
 
 
 @as_root
