@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 CHECK, SNAPSHOT, FETCHED = "check", "snapshot", "fetched"  # what can be asked for
 PROBLEMS = {kind.__name__: kind for kind in (Damaged, Refused, TooLarge)}
 LIMITS = ("RLIMIT_CPU", "RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_CORE", "RLIMIT_NPROC")
+NOBODY = 65534
 _NICE = 5  # whoever waits for a page waits less
 _BUFFER = 1 << 18
 
@@ -63,7 +64,9 @@ def _confine(orders: dict[str, int]) -> None:
     if "uid" in orders:
         os.setgroups([])
         os.setresgid(orders["gid"], orders["gid"], orders["gid"])
-        os.setresuid(orders["uid"], orders["uid"], orders["uid"])
+        # Files are made by the second. Signals are taken from the first and the third: a job of the same user would
+        # stop this process, and whoever waits for it.
+        os.setresuid(NOBODY, orders["uid"], NOBODY)
     for name in LIMITS:
         kind = getattr(resource, name)
         most = resource.getrlimit(kind)[1]

@@ -13,7 +13,7 @@ from schedulearn.archive import child
 from schedulearn.archive.reader import Refused
 
 Owner = tuple[int, int] | None  # uid, gid; None: the service's own
-NOBODY = (65534, 65534)
+NOBODY = (child.NOBODY, child.NOBODY)
 MOST_SNAPSHOT_FILES = 200_000
 MOST_FETCHED_FILES = 2_000_000
 MOST_FETCHED = 1 << 40  # bytes that are fetched of one container's folder, whatever its disk has
