@@ -19,7 +19,7 @@ if __name__ == "__main__":  # -I leaves out the script's folder, -S the installe
     sys.path.append(__file__.rsplit("/", 4)[0])
 
 from schedulearn.executors.process.child import PR_SET_CHILD_SUBREAPER, NotStarted, become, end_with, prctl
-from schedulearn.executors.process.groups import join, remove_group
+from schedulearn.executors.process.groups import close_groups, join, remove_group
 from schedulearn.executors.process.procfs import descendants, read_text, send, start_time
 
 TYPE_CHECKING = False  # importing typing would be slow
@@ -43,12 +43,14 @@ def main(folder: str) -> int:
     namespace = _mounts_of(told["worker"][0]) if orders["view"] is not None else None
     if start_time(told["worker"][0]) != told["worker"][1]:
         return 128 + signal.SIGKILL  # it has ended: the mounts may be another's
-    command = _spawn(orders, told["argv"], namespace)
+    command = _spawn(orders, told["argv"], namespace, worker)
     handle = os.pidfd_open(command)
     poll = select.poll()
     for fd in (handle, worker, 0):
         poll.register(fd, select.POLLIN)
     poll.poll()
+    if _over(worker):
+        close_groups(orders["groups"])
     status = _kill_tree(command)
     if start_time(told["shim"][0]) != told["shim"][1]:
         for plan in orders["groups"]:  # the shim could not, while the command was in them
@@ -84,7 +86,15 @@ def _mounts_of(pid: int) -> int | None:
         return None
 
 
-def _spawn(orders: dict[str, Any], argv: list[str], namespace: int | None) -> int:
+def _over(process: int) -> bool:
+    """Whether the process with this handle has ended."""
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _spawn(orders: dict[str, Any], argv: list[str], namespace: int | None, worker: int) -> int:
+    """It runs only if the worker still did once it was in the groups: from then on it is killed with them."""
     go_read, go_write = os.pipe()
     parent = os.getpid()
     pid = os.fork()
@@ -93,7 +103,8 @@ def _spawn(orders: dict[str, Any], argv: list[str], namespace: int | None) -> in
         _become_command(orders, argv, parent, go_read, namespace)
     os.close(go_read)
     held = join(orders["groups"], pid)
-    os.write(go_write, b"-" if "cpu" in held else b"a")
+    if not _over(worker):
+        os.write(go_write, b"-" if "cpu" in held else b"a")
     os.close(go_write)
     return pid
 
@@ -104,7 +115,10 @@ def _become_command(orders: dict[str, Any], argv: list[str], parent: int, go: in
     try:
         os.setsid()
         end_with(parent)
-        if os.read(go, 1) == b"a" and orders["cores"]:
+        order = os.read(go, 1)
+        if not order:
+            os._exit(128 + signal.SIGKILL)
+        if order == b"a" and orders["cores"]:
             os.sched_setaffinity(0, orders["cores"])
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         become(orders, argv, parent, namespace)

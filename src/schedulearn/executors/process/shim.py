@@ -312,11 +312,16 @@ class Supervisor:
     # --- end
 
     def _kill_tree(self) -> None:
+        """With what is left in its groups: a command beside it may have got away from its companion."""
         deadline = time.monotonic() + KILL_TIME
         pause = 0.001
+        self.groups.close()
         self._reap()
-        while not self.childless and time.monotonic() < deadline:
-            self._signal_tree(signal.SIGKILL)
+        while (left := self.groups.members()) or not self.childless:
+            if time.monotonic() >= deadline:
+                return
+            for pid in left.union(descendants(os.getpid())):
+                send(pid, signal.SIGKILL)
             time.sleep(pause)
             pause = min(0.05, pause * 2)
             self._reap()
