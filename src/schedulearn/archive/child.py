@@ -28,7 +28,7 @@ from schedulearn.archive.reader import (
     inside,
     sized,
 )
-from schedulearn.archive.rules import Members
+from schedulearn.archive.rules import Members, Readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,8 +105,11 @@ def _unpack_fetched(orders: dict[str, int], source: Source) -> float:
     folder = orders["folder"]
     disk = os.fstatvfs(folder)
     reader = Reader(source, min(orders["most_bytes"], disk.f_blocks * disk.f_frsize), orders["most_members"])
+    readable = Readable(orders["reader_uid"], orders["reader_gid"]) if "reader_uid" in orders else None
     with Extractor(folder, Room(folder)) as extractor:
         for member in reader:
+            if readable and not readable(member):
+                continue
             newest = max(newest, member.mtime)
             parts = inside(member.name)[1:]
             if member.kind is SPECIAL or (not parts and member.kind is not FOLDER):

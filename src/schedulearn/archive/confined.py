@@ -47,9 +47,16 @@ def unpack_snapshot(archive: Path, folder: Path, owner: Owner, most_bytes: int) 
         _run(child.SNAPSHOT, orders | {"folder": opened}, source, _UNPACK_SECONDS)
 
 
-def unpack_fetched(chunks: Iterable[bytes], folder: Path, owner: Owner, most_bytes: int = MOST_FETCHED) -> float:
-    """Fill an empty folder, in the same way, with what an engine sends of one; the newest time of change in it."""
+def unpack_fetched(
+    chunks: Iterable[bytes], folder: Path, owner: Owner, most_bytes: int = MOST_FETCHED, reader: Owner = None
+) -> float:
+    """Fill an empty folder, in the same way, with what an engine sends of one; the newest time of change in it.
+
+    `reader`: only what this user could read there, by its owner and its mode.
+    """
     orders = _orders(owner, most_bytes, MOST_FETCHED_FILES, _FETCH_CPU)
+    if reader:
+        orders |= {"reader_uid": reader[0], "reader_gid": reader[1]}
     with (
         _Folder(folder, owner) as opened,
         _started(child.FETCHED, orders | {"folder": opened}, subprocess.PIPE) as process,
