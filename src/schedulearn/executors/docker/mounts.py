@@ -18,7 +18,7 @@ from schedulearn.domain.errors import ExecutorError, InvalidSpec
 from schedulearn.executors.docker.calls import Refused
 from schedulearn.executors.docker.containers import Containers, is_link
 from schedulearn.executors.docker.images import Images
-from schedulearn.executors.docker.names import INSTANCE, LOOK, look_name
+from schedulearn.executors.docker.names import LOOK, helper_labels, look_name
 from schedulearn.executors.docker.rules import CHECKPOINT, CONTROL, WORK
 
 # Of a server: its kernel and its devices, its sockets (the engine's among them), its passwords, the engine's own data.
@@ -215,7 +215,7 @@ class Sight:
         return {
             "image": image,
             "name": name,
-            "labels": {INSTANCE: self._containers.instance, LOOK: who},
+            "labels": helper_labels(self._containers.instance, LOOK, who),
             "entrypoint": ["/never-started"],
             "host_config": {
                 "network_mode": "none",
