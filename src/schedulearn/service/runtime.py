@@ -31,6 +31,7 @@ from schedulearn.service.nudge import NudgeListener, nudge
 from schedulearn.service.progress import ProgressWatcher
 from schedulearn.service.roles import RoleLock, SchedulerLease
 from schedulearn.service.scheduler import Scheduler
+from schedulearn.service.uid_claims import claimed
 from schedulearn.service.views import BuiltInPolicies
 from schedulearn.store import open_store
 
@@ -146,6 +147,8 @@ class Runtime:
         known.check_all(users)
         known.tell(self.store)
         self.warnings = known.warnings(users)
+        if known.own_users:
+            self.warnings += self._stack.enter_context(claimed(*options.uids, self.folder.root))
         return known
 
     def _notifier(self) -> Notifier:
