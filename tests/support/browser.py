@@ -121,6 +121,8 @@ class Page:
             case "Runtime.exceptionThrown":
                 details = params["exceptionDetails"]
                 self.problems.append(str(details.get("exception", {}).get("description") or details["text"]))
+            case "Log.entryAdded" if "net::ERR_NETWORK_CHANGED" in params["entry"]["text"]:
+                pass  # Chromium drops requests whenever a bridge comes or goes: containers of other tests, not the page
             case "Log.entryAdded" if params["entry"]["level"] == "error":
                 self.problems.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
             case "Network.requestWillBeSent":
