@@ -164,8 +164,7 @@ class Supervisor:
         poll.register(pipe, select.POLLIN)
         said = b""
         while True:
-            stopped = os.waitid(os.P_PID, self.child, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
-            if stopped and not poll.poll(0):  # in this order: what is stopped says nothing more
+            if self._is_stopped() and not poll.poll(0):  # in this order: what is stopped says nothing more
                 raise NotStarted("another process of its user stopped it before it ran")
             poll.register(self.wake, select.POLLIN)
             ready = {fd for fd, _ in poll.poll()}
@@ -177,6 +176,12 @@ class Supervisor:
                 if not more:
                     return said
                 said += more
+
+    def _is_stopped(self) -> bool:
+        try:
+            return os.waitid(os.P_PID, self.child, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:  # it ran, and has ended
+            return False
 
     def _become_worker(self, output: int, go: int, problem: int) -> NoReturn:
         """In the forked child: never returns."""
