@@ -17,6 +17,7 @@ from schedulearn.executors.common.folders import make_worker_folder
 from schedulearn.executors.process.claim import read_claim
 from schedulearn.executors.process.prepare import Limits, prepare
 from schedulearn.executors.process.procfs import start_time
+from schedulearn.executors.process.shim import Supervisor
 from schedulearn.executors.process.spawn import spawn
 
 # Double fork with a new session: the classic way out of a process group.
@@ -266,3 +267,16 @@ def test_nothing_at_all_happens_in_a_worker_whose_pause_was_confirmed(bench: Any
         assert bench.file(launch, "ticks").stat().st_size == silent
     executor.stop(launch.worker, launch.node, 0)
     bench.ended(launch)
+
+
+def test_a_program_that_is_over_before_its_supervisor_looks_was_started(tmp_path: Path) -> None:
+    supervisor = Supervisor(str(tmp_path), claim_fd=-1, ready_fd=None, key=b"")
+    supervisor.wake, waking = os.pipe()
+    hears, says = os.pipe()
+    os.close(says)
+    supervisor.child = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitid(os.P_PID, supervisor.child, os.WEXITED | os.WNOWAIT)
+    assert supervisor._hear(hears) == b""
+    os.waitpid(supervisor.child, 0)
+    for fd in (supervisor.wake, waking, hears):
+        os.close(fd)
