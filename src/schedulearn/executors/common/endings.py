@@ -6,6 +6,7 @@ from typing import Any
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.executors.common.keys import genuine, worker_key
 from schedulearn.executors.common.paths import WorkerPaths, read_json, write_json
+from schedulearn.executors.common.shortage import shortage
 from schedulearn.executors.common.signed import EXIT, signed
 
 
@@ -45,6 +46,8 @@ def write_end(paths: WorkerPaths, end: End) -> None:
 
 
 def _outcome(record: dict[str, Any]) -> Outcome:
+    if short_of := shortage(record.get("errno")):
+        return Outcome(Ending.NODE_FAULT, detail=short_of)
     if record["not_started"]:
         return Outcome(Ending.NOT_STARTED, detail=record["detail"])
     if record.get("lost"):

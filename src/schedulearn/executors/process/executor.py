@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.events import Event, LimitsSet, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.domain.events import Event, LimitsSet, NodeSeen, WorkerExited, WorkerPaused, WorkerStarted
 from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
@@ -25,6 +25,7 @@ from schedulearn.executors.common.folders import forget_job, has_files, make_wor
 from schedulearn.executors.common.lanes import Lanes
 from schedulearn.executors.common.launching import follow_group, most_in, workers_in
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, write_file, write_json
+from schedulearn.executors.common.shortage import Shortage, shortage
 from schedulearn.executors.kernel.change import fixed_threads
 from schedulearn.executors.process import cgroups as permitted
 from schedulearn.executors.process import leftovers
@@ -45,6 +46,7 @@ from schedulearn.executors.process.watcher import Watched, Watcher
 log = logging.getLogger(__name__)
 LOG_CAP = 64 << 20
 THREADS = 8
+ENDS_KEPT = 4096  # of workers that ended; those whose ends may still be asked for are among the last
 LOOK_AGAIN = 0.01  # seconds between two looks at whether a tree stands still
 LOOK_FOR = 1.0  # seconds of looking, before whatever else is to be done for this worker has its turn
 
@@ -72,23 +74,25 @@ class ProcessExecutor:
         self._instance = hashlib.sha256(str(self._root).encode()).hexdigest()[:8]
         self._cores = Cores()
         self._watched: dict[WorkerId, Claim] = {}  # running, as far as we know
-        self._ended: set[WorkerId] = set()  # whose end was reported
+        self._ended: dict[WorkerId, WorkerExited] = {}  # what was reported of their end, and stays true
         self._pausing: set[WorkerId] = set()  # told to stand still, and not known to do so yet
         self._lock = threading.Lock()  # guards the three above
         self._usage = UsageReader()
         self.beside = ProcessBeside(self._root)
         self._lanes = Lanes(THREADS)
+        self._shortage = Shortage(self._root)
         self._watcher = Watcher(self._on_end, use_pidfd=use_pidfd)
 
     # --- the port
 
     def nodes(self) -> list[Node]:
-        if not self._node.devices:
-            return [self._node]
+        node = replace(self._node, problem=self._shortage.now())
+        if not node.devices:
+            return [node]
         with self._lock:
             shims = [claim.pid for claim in self._watched.values()]
         own = {pid for top in shims for pid in descendants(top)}
-        return [replace(self._node, devices=gpu_devices(own))]
+        return [replace(node, devices=gpu_devices(own))]
 
     def start(self, launch: Launch) -> None:
         self._submit(launch.worker, self._start, launch)
@@ -140,13 +144,18 @@ class ProcessExecutor:
 
     def _start(self, launch: Launch) -> None:
         paths = self._paths(launch.worker)
+        if launch.worker in self._ended:  # whoever was told so, perhaps long ago, must not find it running
+            self._tell_end_again(launch.worker)
+            return
         try:
             make_worker_folder(paths)
             with locked(paths.lock):
                 if read_claim(paths.claim) is None:
                     prepare(launch, paths, self._limits(launch))
                     spawn(paths)
-        except (OSError, ExecutorError) as error:
+        except OSError as error:
+            self._not_started(launch.worker, str(error), shortage(error.errno))
+        except ExecutorError as error:
             self._not_started(launch.worker, str(error))
         else:
             self._follow(launch.worker)
@@ -167,6 +176,9 @@ class ProcessExecutor:
 
     def _follow(self, worker: WorkerId) -> None:
         """Report what has become of a worker, and watch it if it still runs."""
+        if worker in self._ended:
+            self._tell_end_again(worker)
+            return
         paths = self._paths(worker)
         claim = _settled(paths)
         if claim is None:
@@ -179,6 +191,12 @@ class ProcessExecutor:
             self._watched[worker] = claim
         if not known:
             self._watcher.add(Watched(worker, claim.pid, claim.start_time, partial(is_held, paths.claim)))
+
+    def _tell_end_again(self, worker: WorkerId) -> None:
+        claim = read_claim(self._paths(worker).claim)
+        if claim and claim.started_at is not None:
+            self._emit(WorkerStarted(claim.started_at, worker))
+        self._emit(self._ended[worker])
 
     def _follow_to_end(self, worker: WorkerId, paths: WorkerPaths) -> None:
         claim = read_claim(paths.claim)
@@ -200,21 +218,34 @@ class ProcessExecutor:
         if claim and not read_end(paths):
             leftovers.clean(worker, paths, claim)
         end = end_of(paths)
-        self._note_end(worker)
-        self._emit(WorkerExited(self._clock.now() if end.at is None else end.at, worker, end.outcome))
+        if end.outcome.ending is Ending.NODE_FAULT:
+            self._run_short(end.outcome.detail)
+        self._note_end(WorkerExited(self._clock.now() if end.at is None else end.at, worker, end.outcome))
 
-    def _not_started(self, worker: WorkerId, why: str) -> None:
+    def _not_started(self, worker: WorkerId, why: str, short_of: str = "") -> None:
+        """`short_of`: what the machine lacks, if it is the machine's fault."""
         log.warning("worker %s could not be started: %s", worker, why)
-        self._note_end(worker)
-        self._emit(WorkerExited(self._clock.now(), worker, Outcome(Ending.NOT_STARTED, detail=why)))
+        if short_of:
+            self._run_short(short_of)
+        ending = Ending.NODE_FAULT if short_of else Ending.NOT_STARTED
+        self._note_end(WorkerExited(self._clock.now(), worker, Outcome(ending, detail=short_of or why)))
 
-    def _note_end(self, worker: WorkerId) -> None:
+    def _run_short(self, of: str) -> None:
+        """Before the end is told: whoever hears of it must not choose this node again."""
+        self._shortage.note(of)
+        self._emit(NodeSeen(self._clock.now(), replace(self._node, problem=of)))
+
+    def _note_end(self, end: WorkerExited) -> None:
+        worker = end.worker
         self._cores.release(worker)
         self._usage.forget(worker)
         with self._lock:
             self._watched.pop(worker, None)
             self._pausing.discard(worker)
-            self._ended.add(worker)
+            self._ended[worker] = end
+            if len(self._ended) > ENDS_KEPT:
+                del self._ended[next(iter(self._ended))]
+        self._emit(end)
 
     def _stop(self, worker: WorkerId, grace: float) -> None:
         paths = self._paths(worker)
@@ -300,7 +331,7 @@ class ProcessExecutor:
             return
         forget_job(job_paths)
         with self._lock:
-            self._ended = {worker for worker in self._ended if worker.job != job}
+            self._ended = {worker: end for worker, end in self._ended.items() if worker.job != job}
 
     def _paths(self, worker: WorkerId) -> WorkerPaths:
         return WorkerPaths.of(self._root, worker)
