@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def fill(folder: Path) -> Path:
     file = folder / "filler"
-    with open(file, "wb", buffering=0) as out, pytest.raises(OSError, match="No space left"):
+    with open(file, "wb", buffering=0) as out, suppress(OSError):
         while out.write(b"\0" * 4096):
             pass
     return file
