@@ -14,6 +14,7 @@ from schedulearn.domain.ids import NodeName
 from schedulearn.domain.node import Node, NodeState
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.resources import CPUS, GPUS, MEMORY, Resources
+from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.fleet import Fleet
 from schedulearn.executors.process import ProcessExecutor, discover_node
 from schedulearn.executors.process.isolation import isolation
@@ -164,8 +165,6 @@ class NodeKeeper:
         return not (taken and node.address.startswith("unix://"))
 
     def _instance(self) -> str:
-        from schedulearn.executors.docker.names import instance_of
-
         return instance_of(self._folder.root.absolute())
 
     def _rules(self) -> "Rules":

@@ -23,6 +23,7 @@ from schedulearn.service.housekeeping import Housekeeper, Storage, measure
 from schedulearn.service.identity import Identities
 from schedulearn.service.keeper import ISOLATION, NodeKeeper
 from schedulearn.service.launch import Launcher
+from schedulearn.service.lineage import settle
 from schedulearn.service.monitor import Monitor
 from schedulearn.service.notify import desk
 from schedulearn.service.notify.notifier import Notifier
@@ -67,6 +68,8 @@ class Runtime:
             self._stack.callback(lock.release)
         self.store = open_store(self.options.database or self.folder.database)
         self._stack.callback(self.store.close)
+        with self._alone():
+            settle(self.store, self.folder, shared=self.options.database is not None, accept=self.options.accept_data)
         self.first_token = self._first_start()
 
     def _first_start(self) -> str | None:

@@ -21,6 +21,7 @@ from schedulearn.domain.resources import CPUS
 from schedulearn.domain.usage import Limits, Usage
 from schedulearn.executors.common.endings import End, read_end, write_end
 from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder
+from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.common.lanes import Lanes
 from schedulearn.executors.common.launching import follow_group
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked
@@ -38,7 +39,7 @@ from schedulearn.executors.docker.layers import Layers, Unwanted
 from schedulearn.executors.docker.limits import Limiter
 from schedulearn.executors.docker.live import LiveCheckpoints
 from schedulearn.executors.docker.mounts import Sight
-from schedulearn.executors.docker.names import instance_of, worker_of
+from schedulearn.executors.docker.names import worker_of
 from schedulearn.executors.docker.networks import OWN, Networks
 from schedulearn.executors.docker.output import Output
 from schedulearn.executors.docker.rounds import Rounds

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.executors.common.keys import genuine, worker_key
-from schedulearn.executors.common.paths import read_small
+from schedulearn.executors.common.paths import JobPaths, read_small
 from schedulearn.executors.common.signed import CLAIM, signed
 
 
@@ -60,6 +60,11 @@ def is_held(path: Path) -> bool:
             return handle is None
     except FileNotFoundError:
         return False
+
+
+def runs(job: JobPaths) -> bool:
+    """Whether a shim of any of its attempts lives."""
+    return any(read_claim(claim) and is_held(claim) for claim in job.attempts.glob("*/*/claim"))
 
 
 def void(path: Path) -> bool:

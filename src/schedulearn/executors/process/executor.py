@@ -1,6 +1,5 @@
 """Runs workers as processes of this machine. What is true of a worker is in its folder; nothing here must survive."""
 
-import hashlib
 import logging
 import signal
 import threading
@@ -22,6 +21,7 @@ from schedulearn.domain.usage import Limits, Usage
 from schedulearn.executors.common.control import with_group
 from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder
+from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.common.lanes import Lanes
 from schedulearn.executors.common.launching import follow_group, most_in, workers_in
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, write_file, write_json
@@ -30,7 +30,7 @@ from schedulearn.executors.kernel.change import fixed_threads
 from schedulearn.executors.process import cgroups as permitted
 from schedulearn.executors.process import leftovers
 from schedulearn.executors.process.beside import ProcessBeside
-from schedulearn.executors.process.claim import Claim, is_held, read_claim, void
+from schedulearn.executors.process.claim import Claim, is_held, read_claim, runs, void
 from schedulearn.executors.process.cores import Cores
 from schedulearn.executors.process.discovery import gpu_devices, gpu_minors
 from schedulearn.executors.process.endings import end_of
@@ -71,7 +71,7 @@ class ProcessExecutor:
         self._cgroups = permitted.detect() if cgroups is None else cgroups
         self._mounts = detect_mounts() if mounts is None else mounts
         self._minors = gpu_minors() if node.devices else {}
-        self._instance = hashlib.sha256(str(self._root).encode()).hexdigest()[:8]
+        self._instance = instance_of(self._root)
         self._cores = Cores()
         self._watched: dict[WorkerId, Claim] = {}  # running, as far as we know
         self._ended: dict[WorkerId, WorkerExited] = {}  # what was reported of their end, and stays true
@@ -326,7 +326,7 @@ class ProcessExecutor:
 
     def _forget(self, job: JobId) -> None:
         job_paths = JobPaths.of(self._root, job)
-        if any(read_claim(claim) and is_held(claim) for claim in job_paths.folder.glob("attempts/*/*/claim")):
+        if runs(job_paths):
             log.warning("job %s still runs: its folder is kept", job)
             return
         forget_job(job_paths)
