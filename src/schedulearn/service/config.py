@@ -125,6 +125,11 @@ class DataFolder:
         return self.root / "client.json"
 
     @property
+    def clock(self) -> Path:
+        """How the service's clock stood against that of the machine."""
+        return self.root / "clock.json"
+
+    @property
     def nudge_socket(self) -> Path:
         return self.root / "nudge.sock"
 

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from schedulearn.domain.events import Event
@@ -15,7 +16,7 @@ from schedulearn.executors.fleet import Fleet
 from schedulearn.executors.process.view import detect_mounts
 from schedulearn.service.attendant import Attendant
 from schedulearn.service.auth import hash_token, new_token
-from schedulearn.service.clock import SteadyClock
+from schedulearn.service.clock import keep, resumed
 from schedulearn.service.config import Options
 from schedulearn.service.explainer import Explainer
 from schedulearn.service.gateway import Gateway
@@ -44,7 +45,7 @@ class Runtime:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.folder = options.folder
-        self.clock = SteadyClock()
+        self.clock = resumed(self.folder.clock)
         self._stack = ExitStack()
         self._scheduler: Scheduler | None = None
         self._thread: threading.Thread | None = None
@@ -114,7 +115,8 @@ class Runtime:
     def start_scheduler(self, on_end: Callable[[], None]) -> None:
         """Start the scheduler's thread; `on_end` is called should it ever end by itself."""
         identities = self._identities()
-        lease = SchedulerLease(self.store, self.clock, self.folder.root)
+        keep(self.clock, self.folder.clock)
+        lease = SchedulerLease(self.store, self.clock, self.folder.root, partial(keep, self.clock, self.folder.clock))
         lease.take(shared_database=self.options.database is not None)
         self._stack.callback(lease.release)
         progress = ProgressWatcher(self.store, self._worker_folder, self.clock, self._job_folders)

@@ -16,6 +16,8 @@ class End:
 
     outcome: Outcome
     at: float | None = None
+    steady: float | None = None  # the same in seconds since the boot of the machine, where that is known
+    boot_id: str = ""  # of that boot
 
 
 def read_end(paths: WorkerPaths) -> End | None:
@@ -26,7 +28,7 @@ def read_end(paths: WorkerPaths) -> End | None:
         return None
     if "at" not in record or not genuine(record, EXIT, paths.folder):
         return None
-    return End(_outcome(record), float(record["at"]))
+    return End(_outcome(record), float(record["at"]), record.get("steady"), record.get("boot_id", ""))
 
 
 def write_end(paths: WorkerPaths, end: End) -> None:

@@ -24,7 +24,8 @@ class Claim:
     boot_id: str = ""
     child_pid: int = 0  # the command
     child_start_time: int = 0
-    started_at: float | None = None  # when the command ran
+    started_at: float | None = None  # when the command ran, by a clock that somebody may have set since
+    started_steady: float | None = None  # the same since the boot of the machine
     void: bool = False  # nobody ran it, and now nobody may
 
 

@@ -37,7 +37,7 @@ from schedulearn.executors.process.endings import end_of
 from schedulearn.executors.process.limits import change_limits, known_control, limits_each, said_of_threads
 from schedulearn.executors.process.prepare import Limits as Confines
 from schedulearn.executors.process.prepare import prepare
-from schedulearn.executors.process.procfs import descendants, stands_still
+from schedulearn.executors.process.procfs import boot_id, descendants, stands_still, steady_time
 from schedulearn.executors.process.spawn import PATIENCE, signal_shim, spawn
 from schedulearn.executors.process.usage import UsageReader
 from schedulearn.executors.process.view import Mounts, detect_mounts, gpu_files
@@ -185,7 +185,7 @@ class ProcessExecutor:
             self._follow_to_end(worker, paths)
             return
         self._cores.adopt(worker, leftovers.read_orders(paths).get("cores", ()))
-        self._emit(WorkerStarted(claim.started_at or self._clock.now(), worker))
+        self._emit(WorkerStarted(self._began(claim), worker))
         with self._lock:
             known = worker in self._watched
             self._watched[worker] = claim
@@ -195,13 +195,13 @@ class ProcessExecutor:
     def _tell_end_again(self, worker: WorkerId) -> None:
         claim = read_claim(self._paths(worker).claim)
         if claim and claim.started_at is not None:
-            self._emit(WorkerStarted(claim.started_at, worker))
+            self._emit(WorkerStarted(self._began(claim), worker))
         self._emit(self._ended[worker])
 
     def _follow_to_end(self, worker: WorkerId, paths: WorkerPaths) -> None:
         claim = read_claim(paths.claim)
         if worker not in self._watched and claim and claim.started_at is not None:
-            self._emit(WorkerStarted(claim.started_at, worker))
+            self._emit(WorkerStarted(self._began(claim), worker))
         self._report_end(worker)
 
     def _on_end(self, worker: WorkerId) -> None:
@@ -220,7 +220,17 @@ class ProcessExecutor:
         end = end_of(paths)
         if end.outcome.ending is Ending.NODE_FAULT:
             self._run_short(end.outcome.detail)
-        self._note_end(WorkerExited(self._clock.now() if end.at is None else end.at, worker, end.outcome))
+        self._note_end(WorkerExited(self._moment(end.at, end.steady, end.boot_id), worker, end.outcome))
+
+    def _began(self, claim: Claim) -> float:
+        return self._moment(claim.started_at, claim.started_steady, claim.boot_id)
+
+    def _moment(self, at: float | None, steady: float | None, boot: str) -> float:
+        """A moment that a shim wrote down, by the service's clock: the machine's may have been set since, or before."""
+        now = self._clock.now()
+        if steady is not None and boot == boot_id():
+            return now - max(0.0, steady_time() - steady)
+        return now if at is None else min(at, now)
 
     def _not_started(self, worker: WorkerId, why: str, short_of: str = "") -> None:
         """`short_of`: what the machine lacks, if it is the machine's fault."""

@@ -33,6 +33,7 @@ from schedulearn.executors.process.procfs import (
     resident,
     send,
     start_time,
+    steady_time,
 )
 
 TYPE_CHECKING = False  # importing typing would be slow, too
@@ -166,7 +167,7 @@ class Supervisor:
 
     def _announce(self) -> None:
         """The command runs: say so in the claim, and to the service if it still listens."""
-        self.claim["started_at"] = time.time()
+        self.claim.update(started_at=time.time(), started_steady=steady_time())
         self._update_claim()
         self._tell_service("ok")
 
@@ -323,6 +324,7 @@ class Supervisor:
             "memory_limit": self._memory_limit(),
             "boot_id": self.claim["boot_id"],
             "at": time.time(),
+            "steady": steady_time(),
             "detail": "" if problem is None else str(problem),
             "stopped": self.kill_at is not None,
             "not_started": problem is not None,
