@@ -72,5 +72,8 @@ def test_a_database_does_not_go_to_another_folder_unless_told(store: Store, fold
 def test_a_backup_may_be_put_into_a_new_folder(store: Store, folder: DataFolder, tmp_path: Path) -> None:
     settle(store, folder, shared=False, accept=False)
     submit(store)
-    settle(store, DataFolder(tmp_path / "new machine"), shared=False, accept=False)
+    restored = DataFolder(tmp_path / "new machine")
+    files_of(restored, 1)
+    settle(store, restored, shared=False, accept=False)
+    assert [path.name for path in restored.jobs.iterdir()] == ["1"], "they came with it"
     assert submit(store) == 2

@@ -315,6 +315,19 @@ def test_killed_at_its_first_start_it_locks_nobody_out(tmp_path: Path, monkeypat
         assert runtime.first_token in runtime.folder.client_file.read_text()
 
 
+@pytest.mark.parametrize("damage", ["", "{", "[]", "\0"])
+def test_a_damaged_client_file_is_made_anew(tmp_path: Path, damage: str) -> None:
+    options = Options(tmp_path / "data")
+    with Runtime(options) as runtime:
+        first = runtime.first_token
+    options.folder.client_file.write_text(damage)
+    with Runtime(options) as runtime:
+        assert runtime.first_token not in (None, first)
+        assert json.loads(options.folder.client_file.read_text())["token"] == runtime.first_token
+    with Runtime(options) as runtime:
+        assert runtime.first_token is None
+
+
 def test_two_processes_that_start_at_once_make_one_administrator(tmp_path: Path) -> None:
     tokens: list[str | None] = []
     ready = threading.Barrier(2)

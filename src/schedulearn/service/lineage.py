@@ -34,7 +34,8 @@ def settle(store: Store, folder: DataFolder, *, shared: bool, accept: bool) -> N
             f"beside themselves. Start with --data {bound['path']}, or, if that folder is gone for good, with "
             "--accept-data"
         )
-    if (bound and bound["token"] != here) or not store.last_job_number():
+    others = here and bound and bound["token"] != here  # a folder that was restored from a backup has no token
+    if others or not store.last_job_number():
         _set_aside(folder)
     store.set_setting(_FOLDER, {"token": ensured(folder.root), "path": str(folder.root.absolute())})
     newest = max(_numbers(folder.jobs), default=0)

@@ -79,7 +79,7 @@ class Runtime:
         The store comes last: whoever is killed on the way begins anew, and nobody is locked out.
         """
         with self._alone():  # API and scheduler may be started at the same time
-            if self.store.tokens():
+            if self.store.tokens() and not self._drop_damaged_client_file():
                 return None
             token = new_token()
             self._tell_clients({"token": token})
@@ -103,12 +103,21 @@ class Runtime:
     def _tell_clients(self, values: dict[str, str]) -> None:
         """Add to the file that lets the command line on this machine just work. It holds a secret."""
         path = self.folder.client_file
-        known = json.loads(path.read_text()) if path.exists() else {}
+        known = _read(path) or {}
         temporary = path.with_suffix(".tmp")
         temporary.unlink(missing_ok=True)
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             json.dump({**known, **values}, file)
         temporary.replace(path)
+
+    def _drop_damaged_client_file(self) -> bool:
+        """Nobody could use this machine's command line, and the token in the file is known nowhere else."""
+        path = self.folder.client_file
+        if not path.exists() or _read(path) is not None:
+            return False
+        _LOG.warning("%s is damaged: there is a new one, with a new token of the administrator", path)
+        path.unlink()
+        return True
 
     # --- the scheduler
 
@@ -222,6 +231,15 @@ class Runtime:
             self._scheduler.wake()
         else:
             nudge(self.folder.nudge_socket)
+
+
+def _read(path: Path) -> dict[str, str] | None:
+    """None: it is not there, or damaged."""
+    try:
+        known = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return known if isinstance(known, dict) else None
 
 
 def make_data_folder(root: Path) -> None:

@@ -269,6 +269,7 @@ class ProcessExecutor:
         except OSError as error:  # a full disk; the shim knows the job's own grace period
             log.warning("worker %s: cannot note the grace period: %s", worker, error)
         signal_shim(claim, signal.SIGTERM)
+        signal_shim(claim, signal.SIGCONT)  # somebody may have stopped it
         if worker not in self._watched:
             self._follow(worker)
 
