@@ -14,6 +14,10 @@ import ssl
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+_DATES = {  # by the number that OpenSSL has for it
+    9: "its certificate is not valid yet, or the clock of this machine is slow",
+    10: "its certificate has expired",
+}
 _PIN = re.compile(r"sha256=((?:[0-9a-fA-F]{2}:?){31}[0-9a-fA-F]{2})")
 
 
@@ -67,6 +71,15 @@ def without_pin(url: str) -> str:
 
 def with_pin(url: str, pin: str) -> str:
     return f"{without_pin(url)}#sha256={pin}" if pin else without_pin(url)
+
+
+def distrust(problem: BaseException) -> str:
+    """Why whoever answers is not believed to be the service, in words; "" if the problem is another one."""
+    if isinstance(problem, WrongCertificate):
+        return str(problem)
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return _DATES.get(problem.verify_code) or problem.verify_message
+    return ""
 
 
 class _Pinned(http.client.HTTPSConnection):

@@ -178,6 +178,17 @@ def test_where_a_proxy_says_that_it_came_from_is_marked(root: Any) -> None:
     assert entries(root)[0]["origin"] == "testclient (forwarded)"
 
 
+def test_the_page_of_this_process_alone_says_where_a_browser_is(world: Any, root: Any) -> None:
+    for key in ("", "x", "\u00e9", world.gateway.page_key[:-1], f"{world.gateway.page_key}x"):
+        root.post(f"{V1}/tokens", json={}, headers={"X-Schedulearn-Page": f"{key} 10.0.0.7".encode()})
+        assert entries(root)[0]["origin"] == "testclient"
+    known = {"X-Schedulearn-Page": f"{world.gateway.page_key} 10.0.0.7"}
+    root.post(f"{V1}/tokens", json={}, headers=known)
+    assert entries(root)[0]["origin"] == "10.0.0.7 (page)"
+    root.post(f"{V1}/tokens", json={}, headers={**known, "X-Forwarded-For": "1.2.3.4"})
+    assert entries(root)[0]["origin"] == "10.0.0.7 (page, forwarded)"
+
+
 # --- what was refused
 
 

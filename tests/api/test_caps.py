@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from schedulearn.domain.states import JobState
+from schedulearn.service import gateway
 from schedulearn.service.config import Caps
 from schedulearn.service.housekeeping import DISK
 
@@ -30,6 +31,44 @@ def test_unfinished_jobs(capped: Any, ann: Any, bob: Any, problem: Any) -> None:
     capped.set_state(made[0], JobState.SUCCEEDED)
     assert ann.post(f"{V1}/jobs", json=JOB).status_code == 201
     problem(ann.post(f"{V1}/jobs", json=JOB), 429)
+
+
+def test_the_specs_of_unfinished_jobs(world: Any, ann: Any, bob: Any, problem: Any) -> None:
+    """They are kept in memory. Without this, some thousand jobs of a megabyte each would have taken all of it."""
+    world.gateway._caps = Caps(specs=250_000)
+    long = {"command": "true", "env": {"A": "x" * 90_000}}
+    made = [ann.post(f"{V1}/jobs", json=long).json()["id"] for _ in range(2)]
+    refused = problem(ann.post(f"{V1}/jobs", json=long), 429)
+    assert "at most 250,000 characters" in refused["allowed"]
+    assert [ann.post(f"{V1}/jobs", json=JOB).status_code for _ in range(3)] == [201] * 3
+    assert bob.post(f"{V1}/jobs", json=long).status_code == 201
+    world.set_state(made[0], JobState.SUCCEEDED)
+    assert ann.post(f"{V1}/jobs", json=long).status_code == 201
+    problem(ann.post(f"{V1}/jobs", json=long), 429)
+
+
+def test_all_texts_of_a_job(ann: Any, problem: Any) -> None:
+    most = {"command": "x" * 50_000, "env": {f"{n:03}": "x" * 997 for n in range(150)}}
+    assert ann.post(f"{V1}/jobs", json=most).status_code == 201
+    told = problem(ann.post(f"{V1}/jobs", json={**most, "env": {**most["env"], "A": ""}}), 422)
+    assert (told["field"], told["allowed"]) == ("env", "at most 200,000 characters; put large things into files")
+
+
+def test_a_page_of_jobs_has_room_for_so_much_text(ann: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many were asked for; nothing is left out between two pages."""
+    monkeypatch.setattr(gateway, "MOST_TEXT", 5_000)
+    sizes = [100, 3_000, 100, 9_000, 100, 100]
+    made = [ann.post(f"{V1}/jobs", json={"command": "x" * size}).json()["id"] for size in sizes]
+    pages: list[list[int]] = []
+    seen: list[int] = []
+    while len(seen) < len(made):
+        page = ann.get(f"{V1}/jobs", params={"limit": 10_000, "offset": len(seen)}).json()
+        assert page["total"] == len(made)
+        pages.append([job["id"] for job in page["jobs"]])
+        seen += pages[-1]
+    assert seen == made
+    assert 3 <= len(pages) <= 5
+    assert [made[3]] in pages, "what is too long for any page has one of its own"
 
 
 def test_disk(capped: Any, ann: Any, bob: Any, problem: Any) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import socket
 import ssl
 import struct
@@ -11,15 +12,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from websockets.sync.client import connect as connect_socket
 
+from schedulearn.api import door, sparing
 from schedulearn.api.app import create_app
 from schedulearn.api.connections import Connection, Connections, Limits
 from schedulearn.api.crowd import TICKET, Crowd, TooMany
 from schedulearn.api.door import TRUST, Server
 from schedulearn.api.server import make_server
+from schedulearn.api.sparing import Sparing
 from schedulearn.domain.ids import AttemptId, JobId
 from schedulearn.domain.job import HistoryEvent
 from schedulearn.service.auth import Caller
@@ -91,6 +95,28 @@ def until_closed(connection: socket.socket) -> bytes:
 
 def answers(one: Running) -> bool:
     return one.connect(HEALTH).recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_requests_that_are_none_do_not_fill_the_log(run: Any) -> None:
+    written: list[str] = []
+    now = 0.0
+    log = logging.getLogger("uvicorn.error")
+    handler = logging.Handler()
+    handler.emit = lambda record: written.append(record.getMessage())  # type: ignore[method-assign]
+    spares = Sparing(most=3, window=60.0, now=lambda: now)
+    with patch.object(log, "filters", []), patch.object(sparing, "_sparing", spares):
+        one = run()
+        log.setLevel(logging.WARNING)
+        log.addHandler(handler)
+        try:
+            for _ in range(10):
+                assert b" 400 " in until_closed(one.connect(b"\x16\x03\x01 hello\r\n\r\n"))
+            now = 60.0
+            assert b" 400 " in until_closed(one.connect(b"\x16\x03\x01 hello\r\n\r\n"))
+        finally:
+            log.removeHandler(handler)
+    assert len(written) == 4
+    assert written[-1].endswith("(and 7 lines that were left out)")
 
 
 @pytest.mark.parametrize(
@@ -274,9 +300,25 @@ def tls(tmp_path: Path) -> ssl.SSLContext:
 def test_who_never_begins_with_tls_is_let_go(run: Any, tls: ssl.SSLContext) -> None:
     one = run(Limits(total=8, header=0.3, stall=LONG), tls=tls)
     assert until_closed(one.connect()) == b""
-    assert b"HTTP" not in until_closed(one.connect(HEALTH))
+    assert b"HTTP" not in until_closed(one.connect(b"\0" + HEALTH))
     hello = bytes([22, 3, 1]) + struct.pack(">H", 500) + b"x" * 20  # a beginning of a beginning
     assert until_closed(one.connect(hello)) == b""
+
+
+def test_who_speaks_no_tls_is_told(
+    run: Any, tls: ssl.SSLContext, eventually: Any, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much they say at once; and nothing of it is done."""
+    monkeypatch.setattr(door, "_GOODBYE", LONG)
+    one = run(Limits(total=8, header=LONG, stall=LONG), tls=tls)
+    for sent in (HEALTH, b"POST /api/v1/jobs HTTP/1.1\r\nContent-Length: 20000000\r\n\r\n" + b"x" * 20_000_000):
+        plain = one.connect(sent)
+        plain.shutdown(socket.SHUT_WR)
+        head, _, body = until_closed(plain).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert json.loads(body)["detail"] == "this port speaks TLS: its address begins with https://"
+    eventually(lambda: one.open == 0)
+    assert caplog.records == []
 
 
 def test_with_tls_strangers_make_room_too(run: Any, tls: ssl.SSLContext) -> None:

@@ -170,7 +170,11 @@ def test_a_second_one_of_a_name_has_nothing_of_the_first(world: Any, second_ann:
     problem(second_ann.delete(f"{V1}/jobs/{job}"), 403)
     problem(second_ann.get(f"{V1}/jobs/{job}/files"), 403)
     problem(second_ann.post(f"{V1}/jobs/{job}/exec", json={"command": ["true"]}), 403)
-    assert second_ann.get(f"{V1}/jobs/{job}").json()["spec"]["env"] == {"SECRET": "***"}
+    shown = second_ann.get(f"{V1}/jobs/{job}").json()
+    assert (shown["user"], shown["yours"], shown["spec"]["env"]) == ("ann", False, {"SECRET": "***"})
+    assert [each["yours"] for each in second_ann.get(f"{V1}/overview").json()["finished"]] == [False]
+    assert [each["yours"] for each in second_ann.get(f"{V1}/jobs").json()["jobs"]] == [False]
+    assert [each["yours"] for each in world.client("sl_root").get(f"{V1}/jobs").json()["jobs"]] == [True]
     assert second_ann.head(f"{V1}/snapshots/{SHA}").status_code == 404
     assert second_ann.get(f"{V1}/notify").json()["addresses"] == []
     assert {token["label"] for token in second_ann.get(f"{V1}/tokens").json()["tokens"]} == {"second"}

@@ -1,7 +1,8 @@
 """What the API publishes is what it does: requests made from its own description, by every kind of caller.
 
 Nothing breaks it; every status, form and content of an answer is described; what the description allows is taken, and
-what it does not is refused. New routes take part by themselves. `EXPLORE=1` tries other requests than the usual ones.
+what it does not is refused. New routes take part by themselves. The requests are the same in every run and on every
+machine; `EXPLORE=1` tries others, with `--hypothesis-seed` those of that number.
 """
 
 import json
@@ -9,13 +10,14 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis.errors import Unsatisfiable
+from hypothesis.errors import FlakyStrategyDefinition, Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.failures import FailureGroup
@@ -27,6 +29,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from schedulearn.service.auth import hash_token
+from support.constants import constants_of
 
 GOOD, BAD = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 ALWAYS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -60,9 +63,14 @@ EXCUSES = (
     Excuse(r"resources\.gpu_type", r"no GPUs are asked for", "gpus and gpu_type must agree"),
     Excuse(r"workers", r"cannot change its size", "launcher, gpus and workers must agree"),
     Excuse(r"target", r"is not the job's metric", "the target names the metric of the same job"),
-    Excuse(r"uid|gid|root", r"goes with a uid|jobs cannot run as|root", "uid, gid and root must agree; some are taken"),
+    Excuse(
+        r"uid|gid|root",
+        r"goes with a uid|has a uid|jobs cannot run as|root",
+        "uid, gid and root must agree; some are taken",
+    ),
     Excuse(r"Idempotency-Key", r"was used before", "a key belongs to the request that it came with first"),
     Excuse(r"points", r"they have .* values", "all values of a report are counted together"),
+    Excuse(r"env", r"too long together", "all texts of a job are counted together"),
     Excuse(r"workdir", r"cannot be seen from here", "workdir and snapshot must agree"),
     Excuse(r"metric\.pattern", r".*", "what is a regular expression, and a harmless one, no pattern can say"),
     Excuse(r"(notify|addresses).*", r".*", "an address must mean the same to everybody, and be one that may be used"),
@@ -240,11 +248,12 @@ def description(app: Any) -> Any:
 
 
 @pytest.fixture
-def probed(world: Any, job: int) -> Any:
+def probed(world: Any, job: int) -> Iterator[Any]:
     """A world with a job that runs, and servers that nobody waits for."""
     world.attempt = world.run(job)
     world.gateway.servers._patience = 0.0
-    return world
+    with constants_of("schedulearn.api", "schedulearn.domain"):
+        yield world
 
 
 @pytest.mark.timeout(900)  # minutes on a machine with much else to do
@@ -259,7 +268,7 @@ def test_requests_of_every_kind(
     prober.try_all(good, bad, part)
     prober.verdict()
     answered = {label for label, statuses in prober.statuses.items() if statuses & (TAKEN | {404, 409})}
-    refused = {label for label, statuses in prober.statuses.items() if statuses <= {400, 401, 422}}
+    refused = {label for label, statuses in prober.statuses.items() if statuses <= {400, 401, 413, 422}}
     if role == "administrator":
         assert len(answered) > len(prober.statuses) / 2, "too few requests got past the checks"
     if role == "nobody":
@@ -273,8 +282,13 @@ def test_what_was_made_can_be_asked_for_changed_and_removed(probed: Any, descrip
     prober = Prober(probed, description, role, job)
     prober.follows_links = True
     linked: set[str] = set()
+    examples, begun = 8 * MORE, 0
 
     class Machine(prober.description.as_state_machine()):  # type: ignore[misc]
+        def setup(self) -> None:
+            nonlocal begun
+            begun += 1
+
         def before_call(self, case: Any) -> None:
             prober.prepare(case, GOOD)
 
@@ -285,17 +299,22 @@ def test_what_was_made_can_be_asked_for_changed_and_removed(probed: Any, descrip
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        Machine.run(
-            settings=settings(
-                max_examples=8 * MORE,
-                stateful_step_count=8,
-                deadline=None,
-                database=None,
-                derandomize=not EXPLORE,
-                phases=[Phase.generate],
-                suppress_health_check=list(HealthCheck),
-            )
-        )
+        while begun < examples:
+            # All examples are about one world: where an earlier one took something away, the same choices lead
+            # elsewhere than before. That is no mistake here, but Hypothesis gives up then, and begins anew.
+            with suppress(FlakyStrategyDefinition):
+                Machine.run(
+                    settings=settings(
+                        max_examples=examples - begun,
+                        stateful_step_count=8,
+                        deadline=None,
+                        database=None,
+                        derandomize=not EXPLORE,
+                        phases=[Phase.generate],
+                        suppress_health_check=list(HealthCheck),
+                    )
+                )
+                break
     prober.verdict()
     assert linked, "no answer led on to another route"
 

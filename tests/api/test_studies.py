@@ -190,7 +190,7 @@ def test_a_fault_of_the_simulator_shows_nothing_of_the_machine(
     assert (done["state"], done["problem"]) == ("failed", "the simulator failed: KeyError: 'odd'")
 
 
-def test_one_that_was_killed_with_the_service_has_failed(world: World, ann: Any) -> None:
+def test_one_that_was_killed_with_the_service_has_failed(world: World, ann: Any, bob: Any) -> None:
     folder = world.data / "reports" / "comparison-3"
     folder.mkdir(parents=True)
     owner = world.store.user("ann").id
@@ -198,6 +198,7 @@ def test_one_that_was_killed_with_the_service_has_failed(world: World, ann: Any)
     (folder / "study.json").write_text(json.dumps(story))
     found = ann.get(f"{STUDIES}/comparison-3").json()
     assert (found["state"], found["problem"]) == ("failed", "the service ended before it was done")
+    assert (found["yours"], bob.get(f"{STUDIES}/comparison-3").json()["yours"]) == (True, False)
     assert ann.delete(f"{STUDIES}/comparison-3").status_code == 204
 
 
@@ -220,6 +221,7 @@ def test_a_report_in_the_folder_is_shown_to_all_and_deleted_by_administrators(
     put(world, "fixed-3", {"kind": "experiment", "title": "fixed-3", "about": "Three jobs.", **table})
     [found] = ann.get(STUDIES).json()["studies"]
     assert (found["kind"], found["title"], found["user"], found["state"]) == ("experiment", "fixed-3", "", "done")
+    assert (found["yours"], root.get(f"{STUDIES}/fixed-3").json()["yours"]) == (False, True)
     assert found["summary"] == table
     assert ann.get(f"{STUDIES}/fixed-3/report").text == "<h1>found</h1>"
     problem(ann.delete(f"{STUDIES}/fixed-3"), 403)

@@ -5,8 +5,26 @@ from typing import Any
 
 import pytest
 
+from support.bounded import run_bounded
+
 JOBS = "/api/v1/jobs"
 JSON = {"Content-Type": "application/json"}
+# As large as a body may be. While one is looked at nobody else is answered: what grows with the square would need
+# ten minutes.
+LARGEST = r"""
+from schedulearn.api.limits import MAX_BODY
+from schedulearn.api.spec import default_name
+from schedulearn.api.wellformed import _check_keys
+from schedulearn.domain.errors import InvalidSpec
+
+fields = ",".join(f'"{i}":0' for i in range(90_000))
+body = f'{{{fields},"89999":1}}'
+assert len(body) < MAX_BODY
+try: _check_keys(body.encode())
+except InvalidSpec as error: print(error.field)
+for text in ("x" * MAX_BODY, "'" + "x" * MAX_BODY, "a " * (MAX_BODY // 2), "\\" * MAX_BODY):
+    assert len(default_name("python train.py " + text, None)) <= 80
+"""
 
 
 @pytest.mark.parametrize(
@@ -41,6 +59,10 @@ def test_a_field_that_is_given_twice(ann: Any, problem: Any, body: str) -> None:
     told = problem(ann.post(JOBS, content=body, headers=JSON), 422)
     assert told["field"] in ("command", "K")
     assert told["allowed"] == "each field once"
+
+
+def test_a_large_body_is_looked_at_in_no_time() -> None:
+    assert run_bounded(LARGEST, cpu=60) == "89999\n"
 
 
 def test_a_body_that_is_no_text_or_too_deep(ann: Any, problem: Any) -> None:

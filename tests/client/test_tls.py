@@ -1,8 +1,7 @@
 """Which certificates are trusted, and that nothing is said to anybody who has another one."""
 
-import socket
 import ssl
-import threading
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,47 +15,9 @@ from schedulearn.job.sender import Sender, Target
 from schedulearn.pinned import Address, address_of, with_pin, without_pin
 from schedulearn.service.certificate import Certificate, certificate_for
 from schedulearn.service.config import Options
+from support.tls import Listener, dated
 
 PIN = "ab" * 32
-ANSWER = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{"status": "ok"}'
-
-
-class Server:
-    """Answers every request over TLS in the same way, and keeps what it was told."""
-
-    def __init__(self, shown: Certificate) -> None:
-        self.heard: list[bytes] = []
-        self._context, self._pin = shown.context(), shown.pin
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"https://127.0.0.1:{self._listening.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        while True:
-            connection, _ = self._listening.accept()
-            with connection:
-                try:
-                    with self._context.wrap_socket(connection, server_side=True) as secure:
-                        secure.settimeout(60)
-                        self.heard.append(secure.recv(65536))
-                        if self.heard[-1]:
-                            secure.sendall(ANSWER)
-                except OSError:
-                    self.heard.append(b"")
-            if self.heard and self.heard[-1].startswith(b"BYE"):
-                return
-
-    def end(self) -> list[bytes]:
-        """All that was said to it; connections are taken one after the other."""
-        if self._thread.is_alive():
-            connection = address_of(with_pin(self.url, self._pin)).connect(60)
-            connection.connect()
-            connection.sock.sendall(b"BYE")
-            connection.close()
-            self._thread.join(60)
-            self._listening.close()
-        return self.heard[:-1]
 
 
 @pytest.fixture
@@ -67,13 +28,12 @@ def own(tmp_path: Path) -> Certificate:
 
 
 @pytest.fixture
-def server(own: Certificate) -> Iterator[Server]:
-    made = Server(own)
-    yield made
-    made.end()
+def server(own: Certificate) -> Iterator[Listener]:
+    with Listener(own) as made:
+        yield made
 
 
-def test_the_right_fingerprint_is_enough(server: Server, own: Certificate) -> None:
+def test_the_right_fingerprint_is_enough(server: Listener, own: Certificate) -> None:
     with Client(with_pin(server.url, own.pin), "sl_secret") as client:
         assert client.health() == {"status": "ok"}
     [heard] = server.end()
@@ -83,7 +43,7 @@ def test_the_right_fingerprint_is_enough(server: Server, own: Certificate) -> No
 
 
 @pytest.mark.parametrize("call", ["request", "stream"])
-def test_nothing_is_said_to_somebody_with_another_certificate(server: Server, own: Certificate, call: str) -> None:
+def test_nothing_is_said_to_somebody_with_another_certificate(server: Listener, own: Certificate, call: str) -> None:
     wrong = Client(with_pin(server.url, PIN), "sl_secret")
     with wrong as client, pytest.raises(NotTrusted, match="nothing was sent to it") as caught:
         client.whoami() if call == "request" else next(client.events(after=0, follow=True))
@@ -92,14 +52,14 @@ def test_nothing_is_said_to_somebody_with_another_certificate(server: Server, ow
     assert set(server.end()) == {b""}
 
 
-def test_nobody_vouches_for_a_certificate_that_was_made_here(server: Server) -> None:
+def test_nobody_vouches_for_a_certificate_that_was_made_here(server: Listener) -> None:
     with Client(server.url, "sl_secret") as client, pytest.raises(NotTrusted, match="self-signed"):
         client.whoami()
     assert set(server.end()) == {b""}
 
 
 def test_with_its_certificate_as_an_authority_the_name_counts(
-    server: Server, own: Certificate, monkeypatch: pytest.MonkeyPatch
+    server: Listener, own: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(own.cert))
     for host in ("127.0.0.1", "localhost"):
@@ -109,7 +69,7 @@ def test_with_its_certificate_as_an_authority_the_name_counts(
         client.health()
 
 
-def test_jobs_say_nothing_to_others_either(server: Server, own: Certificate, tmp_path: Path) -> None:
+def test_jobs_say_nothing_to_others_either(server: Listener, own: Certificate, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("sl_secret")
     for pin in (PIN, own.pin):
         sender = Sender(Target(with_pin(server.url, pin), str(tmp_path / "token"), "1.1.0"), None)
@@ -118,6 +78,45 @@ def test_jobs_say_nothing_to_others_either(server: Server, own: Certificate, tmp
     with pytest.raises(Away, match="nothing was sent to it"):
         Rendezvous(with_pin(server.url, PIN), str(tmp_path / "token"), "1.1.0").waiting()
     assert [b"sl_secret" in heard for heard in server.end() if heard] == [True]
+
+
+def test_jobs_tell_once_that_they_do_not_trust_who_answers(
+    server: Listener, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Elsewhere they only wait: nobody would know why."""
+    target = Target(with_pin(server.url, PIN), "", "1.1.0")
+    sender, service = Sender(target, None), Rendezvous(target.url, "", target.worker)
+    for _ in range(3):
+        assert not sender._post([b"{}"])
+        with pytest.raises(Away):
+            service.waiting()
+    said = [record.getMessage() for record in caplog.records]
+    assert [words.partition(",")[0] for words in said] == ["reports are not sent", "the other workers are not met"]
+    assert all("is not trusted: its certificate has the fingerprint" in words for words in said)
+    caplog.clear()
+    server.end()
+    assert not sender._post([b"{}"])  # nobody answers: that passes
+    assert caplog.records == []
+
+
+EXPIRED, EARLY = "its certificate has expired", "its certificate is not valid yet, or the clock of this machine is slow"
+
+
+@pytest.mark.parametrize(("first", "last", "why"), [(-9, -2, EXPIRED), (2, 9, EARLY)], ids=["expired", "not yet"])
+def test_dates_count_where_an_authority_vouches(
+    tmp_path: Path, first: int, last: int, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = dated(tmp_path / "dated", first, last)
+    monkeypatch.setenv("SSL_CERT_FILE", str(shown.cert))
+    with Listener(shown) as server:
+        with Client(server.url, "sl_secret") as client, pytest.raises(NotTrusted) as refused:
+            client.whoami()
+        assert str(refused.value) == f"what answers at {server.url} is not trusted: {why}"
+        with pytest.raises(Away, match=f"^{why}$"):
+            Rendezvous(server.url, "", "1.1.0").waiting()
+        with Client(with_pin(server.url, shown.pin), "sl_secret") as client:  # whoever knows it looks at nothing else
+            assert client.health() == {"status": "ok"}
+        assert [b"sl_secret" in heard for heard in server.end() if heard] == [True]
 
 
 @pytest.mark.parametrize(
@@ -198,5 +197,48 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path, own: Certificate) -
         use(own.cert, tmp_path / "text")
     with pytest.raises(InvalidSpec, match="cannot be read: No such file"):
         use(tmp_path / "nothing", own.key)
-    with pytest.raises((InvalidSpec, OSError), match="No such file"):
+    with pytest.raises(InvalidSpec, match="nothing cannot be read: No such file"):
         use(own.cert, tmp_path / "nothing")
+    with pytest.raises(InvalidSpec, match="data cannot be read: Is a directory"):
+        use(own.cert, tmp_path / "data")
+
+
+@pytest.fixture
+def passable() -> Iterator[Path]:
+    """A folder that every account may enter."""
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+@pytest.mark.parametrize(
+    ("mode", "what"), [(0o644, "read"), (0o604, "read"), (0o602, "changed"), (0o640, ""), (0o600, ""), (0o400, "")]
+)
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_key_that_every_job_could_read_is_refused(passable: Path, mode: int, what: str, linked: bool) -> None:
+    own = dated(passable / "dated", -1, 1)
+    own.cert.parent.chmod(0o755)
+    own.key.chmod(mode)
+    key = own.key
+    if linked:
+        (passable / "link").symlink_to(key)
+        key = passable / "link"
+    given = certificate_for(Options(passable, tls_cert=own.cert, tls_key=key))
+    assert given
+    if not what:
+        given.context()
+        return
+    with pytest.raises(InvalidSpec, match=f"can be {what} by every account of this machine") as refused:
+        given.context()
+    assert f"chmod 600 {key}" in str(refused.value)
+    own.cert.parent.chmod(0o750)
+    given.context()  # nobody else gets there
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "words"), [(-9, -2, "has expired on 20"), (2, 9, "is not valid before 20"), (-1, 1, "")]
+)
+def test_dates_that_are_wrong_today_are_told_at_the_start(tmp_path: Path, first: int, last: int, words: str) -> None:
+    warnings = dated(tmp_path / "dated", first, last).warnings()
+    assert len(warnings) == bool(words)
+    assert all(words in warning for warning in warnings)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from schedulearn.client import Client
+from schedulearn.pinned import without_pin
 from support.browser import Browser, Page
 from support.jobs import delete_all
 from support.service import Service, command_line, environment
@@ -47,7 +48,7 @@ def client(service: Service) -> Iterator[Client]:
 
 def link(service: Service, user: str | None = None, url: str = "") -> str:
     with service.client() as admin:
-        return f"{url or service.url}/login?once={admin.login_code(user)['code']}"
+        return f"{url or without_pin(service.url)}/login?once={admin.login_code(user)['code']}"
 
 
 @pytest.fixture
@@ -56,13 +57,13 @@ def page_of(browser: Browser, service: Service) -> Iterator[Callable[..., Page]]
     opened: list[tuple[Page, str]] = []
 
     def make(path: str = "/", user: str | None = None, url: str = "") -> Page:
-        page = browser.page()
-        opened.append((page, url or service.url))
+        page, home = browser.page(), url or without_pin(service.url)
+        opened.append((page, home))
         page.resize(1280)
         page.log_in(link(service, user, url))
         page.wait_for("Overview")
         if path != "/":
-            page.open((url or service.url) + path)
+            page.open(home + path)
         return page
 
     yield make
@@ -83,9 +84,11 @@ def submit(client: Client, name: str = "learns", code: str = TRAIN, **more: Any)
 
 
 @contextmanager
-def page_alone(service: str, log: Path) -> Iterator[str]:
+def page_alone(service: str, log: Path, *options: str) -> Iterator[str]:
     """`up --only dashboard`; its address."""
-    words = command_line("up", "--only", "dashboard", "--url", service, "--port", "0", "--data", f"{log}.data")
+    words = command_line(
+        "up", "--only", "dashboard", "--url", service, "--port", "0", "--data", f"{log}.data", *options
+    )
     with open(log, "wb") as out:
         process = subprocess.Popen(words, stdout=out, stderr=out, env=environment())
     try:

@@ -1,5 +1,6 @@
 """What the page lets through: only people who are logged in, and only what their own page sends."""
 
+import asyncio
 import html
 import http.client
 import re
@@ -7,13 +8,16 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any
+from random import randrange
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import quote
 
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from schedulearn.dashboard.session import Session, Visit
 from schedulearn.dashboard.unseen import MOST
 from support.service import Service
 
@@ -22,8 +26,11 @@ from .conftest import link
 SOCKET = "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
 
 
-def ask(service: Service, path: str, method: str = "GET", body: str = "", **headers: str) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
+def ask(
+    service: Service, path: str, method: str = "GET", body: str = "", address: str = "127.0.0.1", **headers: str
+) -> http.client.HTTPResponse:
+    """`address` is that of the browser."""
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60, source_address=(address, 0))
     if body:
         headers["Content-Type"] = "application/x-www-form-urlencoded"
     connection.request(method, path, body or None, {name.replace("_", "-"): value for name, value in headers.items()})
@@ -58,6 +65,40 @@ def test_the_cookie_is_no_token(service: Service) -> None:
     assert (service.data / "service-logins.json").stat().st_mode & 0o777 == 0o600
 
 
+def test_the_audit_log_has_the_address_of_the_browser(service: Service) -> None:
+    there = f"127.1.{randrange(256)}.{randrange(1, 255)}"  # the same refusal is written down once an hour
+    code = link(service).partition("once=")[2]
+    answer = ask(service, "/login", "POST", f"once={code}", there, Origin=service.url)
+    cookie = str(answer.getheader("Set-Cookie")).partition(";")[0]
+    ask(service, "/login", "POST", "token=sl_guess", there, Origin=service.url, X_Forwarded_For="10.0.0.7")
+    forged = {"X_Schedulearn_Page": "x 10.0.0.7", "X_Forwarded_For": "10.0.0.7"}
+    ask(service, "/logout", "POST", "", there, Origin=service.url, Cookie=cookie, **forged)
+    with service.client() as admin:
+        told = [(line["action"], line["origin"]) for line in admin.audit(limit=3)]
+    assert told == [
+        ("token.revoke", f"{there} (page, forwarded)"),
+        ("login.issue", f"{there} (page, forwarded)"),
+        ("login.redeem", f"{there} (page)"),
+    ]
+
+
+def test_a_person_who_moves_on_asks_from_there() -> None:
+    """Connections that are kept from before are not used again."""
+    asked = []
+
+    def connect(_: str, visit: Visit) -> Any:
+        return SimpleNamespace(visit=visit, close=lambda: asked.append(("closed", visit.address)))
+
+    async def visit_twice() -> None:
+        session = Session(connect, "token", cast(Any, {}), Visit("10.0.0.1"))
+        for address in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
+            session.move(Visit(address))
+            await session.ask(lambda client: asked.append(("asked", cast(Any, client).visit.address)))
+
+    asyncio.run(visit_twice())
+    assert asked == [("asked", "10.0.0.1"), ("asked", "10.0.0.1"), ("closed", "10.0.0.1"), ("asked", "10.0.0.2")]
+
+
 def test_a_log_in_outlives_the_service(tmp_path: Any) -> None:
     with Service(tmp_path / "data") as service:
         cookie = log_in(service)
@@ -69,8 +110,10 @@ def test_a_log_in_outlives_the_service(tmp_path: Any) -> None:
 
 
 def test_over_tls_the_cookie_is_for_this_host_and_tls_alone(service: Service) -> None:
-    code = link(service).partition("once=")[2]
+    code, ours = link(service).partition("once=")[2], service.url.replace("http:", "https:")
     answer = ask(service, "/login", "POST", f"once={code}", Origin=service.url, X_Forwarded_Proto="https")
+    assert answer.status == 403, "a page that came without TLS may be anybody's"
+    answer = ask(service, "/login", "POST", f"once={code}", Origin=ours, X_Forwarded_Proto="https")
     cookie = str(answer.getheader("Set-Cookie"))
     assert cookie.startswith(f"__Host-schedulearn-{service.port}=")
     assert "Secure" in cookie

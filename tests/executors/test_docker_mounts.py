@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from schedulearn.domain.errors import ExecutorError, InvalidSpec
 from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.executors.docker.mounts import Bind, check_roots, checked_mounts, parse_mount
+from schedulearn.executors.docker.mounts import Bind, check_roots, checked_mounts, concealed, parse_mount
 from schedulearn.executors.docker.names import LOOK
 from schedulearn.executors.docker.rounds import Rounds
 from schedulearn.executors.docker.rules import Rules
@@ -111,6 +111,22 @@ def test_mounts_that_are_refused(mount: str, why: str) -> None:
 def test_mounts_that_are_in_each_others_way(mounts: list[str], why: str) -> None:
     with pytest.raises(ExecutorError, match=why):
         checked_mounts(mounts, ALLOWED)
+
+
+def test_why_a_job_did_not_start_tells_nobody_its_paths() -> None:
+    """Everybody reads that. Its user knows which mount has which number."""
+    mounts = ["/data/set.v1:/in", "/data/ann/hush/x:/y:rw", "/a"]
+
+    def told(words: str) -> str:
+        return concealed(words, mounts)
+
+    assert told("the mount '/data/ann/hush/x:/y:rw' may only be read") == "mount 2 may only be read"
+    assert told("the mount '/data/set.v1' is the engine's") == "mount 1 is the engine's"
+    assert told("there is no /data/ann/hush/x on this server") == "there is no mount 2 on this server"
+    assert told("/data/ann/hush is a link") == "a folder on the path of mount 2 is a link"
+    assert told("bind source path does not exist: /data/set.v1.") == "bind source path does not exist: mount 1."
+    assert told("and/a b/a /a") == "and/a b/a mount 3"
+    assert concealed("it has /words", ["", ":", "/"]) == "it has /words"
 
 
 @pytest.mark.parametrize("mount", ["/var/run/docker.sock", "/var", "/var/lib/docker/x", "/proc/1/root", "/etc/shadow"])
@@ -268,7 +284,8 @@ def test_links_below_what_may_only_be_read_are_refused(containers: DockerBench, 
     cases = {"link": "link", "link/token": "link", "far/etc": "far", "inner": "inner", "inner/x": "inner"}
     for job, (name, culprit) in enumerate(cases.items(), start=1):
         outcome, _ = mounting(containers, "cat /in/token /in", f"{host}/sets/{name}:/in", rules=rules, job=job)
-        assert f"{host}/sets/{culprit} is a link" in refused(outcome)
+        which = "mount 1" if culprit == name else "a folder on the path of mount 1"
+        assert f"{which} is a link" in refused(outcome)
     assert containers.containers() == []
 
 
@@ -293,7 +310,7 @@ def test_what_is_no_file_and_no_folder_is_refused(
             outcome, _ = mounting(containers, "true", f"{host}/sets/{name}:/in", rules=rules, job=job)
             assert "neither a folder nor a plain file" in refused(outcome)
     outcome, _ = mounting(containers, "true", f"{host}/sets/none:/in", rules=rules, job=5)
-    assert f"no {host}/sets/none on this server" in refused(outcome)
+    assert "no mount 1 on this server" in refused(outcome)
     outcome, _ = mounting(containers, "true", f"{host}/sets/none/deeper:/in", rules=rules, job=6)
     assert "cannot be found on this server" in refused(outcome)
 

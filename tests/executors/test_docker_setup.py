@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import os
+import subprocess
 import tarfile
 import threading
 import zipfile
@@ -156,6 +157,14 @@ def test_a_stop_while_the_image_is_prepared(containers: DockerBench) -> None:
     assert outcome.ending is Ending.LOST
     assert "stopped before it was started" in outcome.detail
     assert containers.containers() == []
+
+
+def test_the_lines_themselves_are_not_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others read the output, but not the lines."""
+    monkeypatch.setattr(layers, "FOLDER", str(tmp_path))
+    script = Setup(("true hush", "echo said"), ()).script
+    printed = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    assert printed == "+ setup, line 1 of 2\n+ setup, line 2 of 2\nsaid\n"
 
 
 def test_a_preparation_that_was_interrupted_begins_anew(

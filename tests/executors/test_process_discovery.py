@@ -1,10 +1,6 @@
 """What the machine has. GPUs are played by a small library that stands in for the driver's."""
 
-import json
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,46 +11,8 @@ from schedulearn.domain.node import Device, Node
 from schedulearn.domain.resources import Resources
 from schedulearn.executors.process import discover_node
 from schedulearn.executors.process.discovery import gpu_devices
+from support.nvml import ask_with_nvml, build_nvml
 
-# Two devices; what they do is set by environment variables: FAKE_PID (a process on device 1), FAKE_USED (memory held on
-# device 0, in bytes), FAKE_BUSY (utilisation of device 0), FAKE_BROKEN (device 0 does not answer), FAKE_NO_DRIVER.
-LIBRARY = r"""
-#include <stdlib.h>
-#include <string.h>
-#include <stdio.h>
-typedef struct { unsigned long long total, free, used; } Memory;
-typedef struct { unsigned int gpu, memory; } Utilisation;
-typedef struct { unsigned int pid; unsigned long long used; unsigned int gi, ci; } Process;
-static long device[2] = {0, 1};
-static unsigned long long set(const char *name) { const char *v = getenv(name); return v ? strtoull(v, 0, 10) : 0; }
-int nvmlInitWithFlags(unsigned int flags) { return set("FAKE_NO_DRIVER") ? 9 : 0; }
-int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
-int nvmlShutdown(void) { return 0; }
-const char *nvmlErrorString(int code) { return "out of order"; }
-int nvmlDeviceGetCount_v2(unsigned int *count) { *count = 2; return 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned int i, void **handle) {
-  if (i == 0 && set("FAKE_BROKEN")) return 15;
-  *handle = &device[i];
-  return 0;
-}
-int nvmlDeviceGetUUID(long *d, char *text, unsigned int n) { snprintf(text, n, "GPU-%ld", *d); return 0; }
-int nvmlDeviceGetName(long *d, char *text, unsigned int n) { snprintf(text, n, "Fake A100"); return 0; }
-int nvmlDeviceGetMemoryInfo(long *d, Memory *m) {
-  m->total = 80000000000ULL; m->used = *d == 0 ? set("FAKE_USED") : 0; m->free = m->total - m->used;
-  return 0;
-}
-int nvmlDeviceGetUtilizationRates(long *d, Utilisation *u) {
-  u->gpu = *d == 0 ? set("FAKE_BUSY") : 0; u->memory = 0;
-  return 0;
-}
-int nvmlDeviceGetComputeRunningProcesses_v3(long *d, unsigned int *count, Process *list) {
-  unsigned int there = *d == 1 && set("FAKE_PID") ? 1 : 0, room = *count;
-  *count = there;
-  if (room < there) return 7;
-  if (there) { memset(list, 0, sizeof *list); list->pid = set("FAKE_PID"); list->used = 3000000000ULL; }
-  return 0;
-}
-"""
 ASK = """
 import dataclasses, json, sys
 from schedulearn.executors.process.discovery import discover_node, gpu_devices
@@ -65,24 +23,11 @@ print(json.dumps([[dataclasses.asdict(d) for d in devices], discover_node("n").c
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is needed to build the library that stands in for NVML")
-    folder = tmp_path_factory.mktemp("nvml")
-    (folder / "nvml.c").write_text(LIBRARY)
-    target = str(folder / "libnvidia-ml.so.1")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-o", target, str(folder / "nvml.c")], check=True)
-    return folder
+    return build_nvml(tmp_path_factory.mktemp("nvml"))
 
 
 def ask(library: Path, *own_pids: int, **settings: object) -> list[dict[str, Any]]:
-    """In a process of its own: the dynamic linker looks at its search path only once."""
-    env = {name: str(value) for name, value in settings.items()} | {
-        "LD_LIBRARY_PATH": str(library),
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
-    command = [sys.executable, "-W", "error", "-c", ASK, *map(str, own_pids)]
-    result = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    devices, count = json.loads(result.stdout)
+    devices, count = ask_with_nvml(library, ASK, *map(str, own_pids), **settings)
     assert count == len(devices)
     return list(devices)
 

@@ -10,13 +10,10 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ids import DeviceId
 from schedulearn.domain.outcome import Ending
 from schedulearn.domain.ports import Launch
 from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.process import cgroups as permitted
-from schedulearn.executors.process import executor as executor_module
-from schedulearn.executors.process import view as view_module
 from schedulearn.executors.process.cgroups import Cgroups
 from schedulearn.executors.process.claim import Claim, read_claim
 from schedulearn.executors.process.isolation import isolation
@@ -200,52 +197,6 @@ def test_whom_a_folder_lets_pass(tmp_path: Path) -> None:
     assert User(UID, group).may_pass(str(tmp_path))
     assert User(UID, UID, (group,)).may_pass(str(tmp_path))
     assert not User(UID, UID).may_pass(str(tmp_path))
-
-
-# --- devices
-
-
-@pytest.fixture
-def gpus(monkeypatch: pytest.MonkeyPatch) -> tuple[DeviceId, DeviceId]:
-    """Two, played by devices that every machine has: /dev/zero (1:5) and /dev/urandom (1:9)."""
-    minors = {DeviceId("GPU-a"): 5, DeviceId("GPU-b"): 9}
-    monkeypatch.setattr(executor_module, "gpu_minors", lambda: minors)
-    monkeypatch.setattr(permitted, "_NVIDIA", 1)
-    return DeviceId("GPU-a"), DeviceId("GPU-b")
-
-
-READ_BOTH = "head -c 1 /dev/zero > zero; head -c 1 /dev/urandom > random; stat -c %s zero random"
-
-
-@as_root
-@pytest.mark.parametrize(
-    ("given", "sizes"), [((), ["0", "0"]), (("GPU-a",), ["1", "0"]), (("GPU-a", "GPU-b"), ["1", "1"])]
-)
-def test_gpus_of_others_are_denied_by_a_control_group(
-    bench: Any, real_cgroups: Cgroups, gpus: Any, given: tuple[DeviceId, ...], sizes: list[str]
-) -> None:
-    if real_cgroups.devices is None:
-        pytest.skip("this machine has no control groups for devices")
-    node = with_gpus(gpus)
-    launch = bench.launch(READ_BOTH, uid=UID, gid=UID, devices=given)
-    bench.run(launch, cgroups=real_cgroups, mounts=NO_MOUNTS, node=node)
-    assert bench.output(launch).decode().split()[-2:] == sizes
-
-
-@as_root
-def test_gpus_of_others_are_covered(bench: Any, mounts: Mounts, gpus: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(view_module, "_GPU_FILE", "/dev/tty{}")
-    launch = bench.launch("stat -c %t:%T /dev/tty5 /dev/tty9", uid=UID, gid=UID, devices=(gpus[1],))
-    assert bench.run(launch, node=with_gpus(gpus)).ok
-    assert bench.output(launch).split() == [b"1:3", b"4:9"]  # the first is /dev/null
-
-
-def with_gpus(gpus: Any) -> Any:
-    from dataclasses import replace
-
-    from schedulearn.domain.node import Device
-
-    return replace(NODE, devices=tuple(Device(gpu) for gpu in gpus))
 
 
 # --- control groups

@@ -182,6 +182,20 @@ async def formed(meeting: Rendezvous, members: tuple[int, ...] = (0, 1), generat
     return answers[0].group
 
 
+@pytest.mark.parametrize("value", ["", " 1", "1_0", "\u0663", "9" * 31, "9" * 4300, "9" * 100_000])
+def test_what_is_no_count_is_not_added_to(value: str) -> None:
+    """Of 4300 digits the sum could be made, but not written: that was an error of the service itself."""
+
+    async def run() -> None:
+        meeting = Rendezvous()
+        group = await formed(meeting)
+        meeting.put(ATTEMPT, group, "n", value)
+        with pytest.raises(InvalidSpec, match="not a number"):
+            meeting.add(ATTEMPT, group, "n", 1)
+
+    asyncio.run(run())
+
+
 def test_values_are_waited_for_and_counted() -> None:
     async def run() -> None:
         meeting = Rendezvous()

@@ -50,10 +50,12 @@ def chromium() -> str:
 class Browser:
     """One Chromium with a profile of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: str = "") -> None:
+        """`key` is the hash of the one key whose certificate it takes although no authority vouches for it."""
         self._profile = Path(tempfile.mkdtemp(prefix="schedulearn-browser-"))
         self._log = open(self._profile / "log", "wb")  # noqa: SIM115 - for as long as the browser runs
-        command = [chromium(), *FLAGS, f"--user-data-dir={self._profile}/data", "about:blank"]
+        trusts = [f"--ignore-certificate-errors-spki-list={key}"] if key else []
+        command = [chromium(), *FLAGS, *trusts, f"--user-data-dir={self._profile}/data", "about:blank"]
         env = {**os.environ, "HOME": str(self._profile)}
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env=env, start_new_session=True)
         wait_until(self._port, PATIENCE, "Chromium listens")
@@ -92,6 +94,8 @@ class Page:
         self._serial, self._session = 0, ""
         self.problems: list[str] = []
         self.requests: list[str] = []  # every address that was asked for
+        self.sockets: dict[str, str] = {}  # every web socket that was asked for: its address
+        self.open_sockets: list[str] = []  # the addresses of those that were answered as they should be
         context = self.call("Target.createBrowserContext")["browserContextId"]
         self._target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
@@ -121,6 +125,10 @@ class Page:
                 self.problems.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
             case "Network.requestWillBeSent":
                 self.requests.append(params["request"]["url"])
+            case "Network.webSocketCreated":
+                self.sockets[params["requestId"]] = params["url"]
+            case "Network.webSocketHandshakeResponseReceived" if params["response"]["status"] == 101:
+                self.open_sockets.append(self.sockets[params["requestId"]])
 
     # --- looking
 

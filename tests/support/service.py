@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -48,9 +48,12 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 class Service:
     """Start, kill and restart it; running jobs go on, as they do for everybody. The port stays the same."""
 
-    def __init__(self, data: Path, *options: str, own_users: bool = False) -> None:
-        """`own_users`: as root, with a user for each user's jobs, as is usual; else jobs may write where tests look."""
-        self.data, self.options, self.own_users = data, options, own_users
+    def __init__(self, data: Path, *options: str, own_users: bool = False, through: Sequence[str] = ()) -> None:
+        """`own_users`: as root, with a user for each user's jobs, as is usual; else jobs may write where tests look.
+
+        `through`: words before its command that make it somebody else's, see `support.ordinary`.
+        """
+        self.data, self.options, self.own_users, self.through = data, options, own_users, through
         self.log = data.with_name(f"{data.name}{'-'.join(('', *options)).replace('/', '_')}.log")
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -69,8 +72,9 @@ class Service:
 
     def launch(self) -> None:
         """Only begin to start it."""
-        trusted = [] if self.own_users or os.geteuid() != 0 else ["--root-jobs"]
+        trusted = [] if self.own_users or self.through or os.geteuid() != 0 else ["--root-jobs"]
         words = command_line("up", "--data", str(self.data), "--port", str(self.port), *trusted, *self.options)
+        words = [*self.through, *words]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
                 words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment(), start_new_session=True

@@ -56,12 +56,13 @@ _NO_ADVICE = Advice()
 
 
 def job_out(row: JobRow, caller: Caller, now: float, advice: Advice = _NO_ADVICE) -> JobOut:
-    job = row.job
+    job, yours = row.job, caller.owns(row.owner)
     waited_until = job.started_at or job.finished_at or now
     return JobOut(
         id=job.id,
         name=job.spec.name,
         user=job.user,
+        yours=yours,
         state=job.state,
         reason=job.reason,
         priority=job.priority,
@@ -92,7 +93,7 @@ def job_out(row: JobRow, caller: Caller, now: float, advice: Advice = _NO_ADVICE
         weight=_weight(advice.weight) if advice.weight else None,
         hint=advice.hint,
         speedup=_speedup(advice.speedup) if advice.speedup else None,
-        spec=spec_out(job.spec, private=caller.owns(row.owner)),
+        spec=spec_out(job.spec, private=yours),
     )
 
 

@@ -1,5 +1,6 @@
 """What routes are given: the gateway, and who is calling."""
 
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
@@ -17,6 +18,7 @@ from schedulearn.service.auth import Caller, NoToken
 from schedulearn.service.gateway import Gateway
 from schedulearn.service.views import Actor, acting
 
+PAGE = "x-schedulearn-page"  # the header: the page's key, and the address of the browser that it asks for
 _bearer = HTTPBearer(auto_error=False, description="a token, as made by POST /api/v1/tokens")
 
 
@@ -29,11 +31,21 @@ Gate = Annotated[Gateway, Depends(gateway_of)]
 
 
 async def visitor_of(gateway: Gate, request: Request) -> Actor:
-    """Somebody, from somewhere, before we know who. What a proxy says of where is marked: anybody could say it."""
-    address = request.client.host if request.client else ""
-    origin = f"{address} (forwarded)" if "x-forwarded-for" in request.headers else address
-    visitor = request.state.visitor = Actor("", None, origin, gateway.now())
+    """Somebody, from somewhere, before we know who."""
+    visitor = request.state.visitor = Actor("", None, _origin(gateway, request), gateway.now())
     return visitor
+
+
+def _origin(gateway: Gateway, request: Request) -> str:
+    """The address of the connection. That something was forwarded is marked; from where, anybody could say.
+
+    The page of this process has a key that nobody else can know: it tells the address of the browser.
+    """
+    address = request.client.host if request.client else ""
+    key, _, browser = request.headers.get(PAGE, "").partition(" ")
+    is_page = secrets.compare_digest(key.encode(), gateway.page_key.encode())
+    marks = [mark for mark, has in (("page", is_page), ("forwarded", "x-forwarded-for" in request.headers)) if has]
+    return (browser if is_page else address) + (f" ({', '.join(marks)})" if marks else "")
 
 
 Visitor = Annotated[Actor, Depends(visitor_of)]

@@ -19,8 +19,15 @@ from schedulearn.api.connections import Connection, Connections
 TRUST = "schedulearn.trust"  # in a request's scope: call it once it is known who asks
 _BACKLOG = 2048
 _PIECE = 8192  # bytes of a head that are looked at together
+_UNREAD = 1 << 16  # bytes of what is not looked at
 _GOODBYE = 5.0  # seconds for the end of a TLS connection
 _PAUSE = 0.1  # seconds before the next try when the system has no more descriptors
+_NO_TLS = b'{"title": "No TLS", "status": 503, "detail": "this port speaks TLS: its address begins with https://"}'
+# 503, so that clients and jobs keep what they have to say: they may find their way later.
+_PLAIN = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: %d\r\n"
+    b"connection: close\r\n\r\n%b" % (len(_NO_TLS), _NO_TLS)
+)
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 log = logging.getLogger(__name__)
 
@@ -75,8 +82,29 @@ class Door:
             more = {"ssl_handshake_timeout": self._connections.limits.header, "ssl_shutdown_timeout": _GOODBYE}
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else each answer takes 40 ms longer
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._tls and _is_plain(await self._first_byte(sock)):
+            await self._send_away(sock)
         made = self._protocol(connection)
         await self._loop.connect_accepted_socket(lambda: made, sock, ssl=self._tls, **more)
+
+    async def _first_byte(self, sock: socket.socket) -> bytes:
+        """It stays to be read. Whoever keeps us waiting for it goes as all do that send no head."""
+        there = asyncio.Event()
+        self._loop.add_reader(sock, there.set)
+        try:
+            await there.wait()
+        finally:
+            self._loop.remove_reader(sock)
+        return sock.recv(1, socket.MSG_PEEK)
+
+    async def _send_away(self, sock: socket.socket) -> None:
+        """Say that TLS is spoken here. To close before all is read could take the answer from them."""
+        async with asyncio.timeout(_GOODBYE):
+            await self._loop.sock_sendall(sock, _PLAIN)
+            sock.shutdown(socket.SHUT_WR)
+            while await self._loop.sock_recv(sock, _UNREAD):
+                pass
+        raise ConnectionAbortedError("it speaks no TLS")
 
     def _begun(self, sock: socket.socket, connection: Connection, task: asyncio.Task[None]) -> None:
         self._beginning.discard(task)
@@ -86,6 +114,11 @@ class Door:
             sock.close()
         if problem and not isinstance(problem, OSError):
             log.error("a connection could not begin", exc_info=problem)
+
+
+def _is_plain(first: bytes) -> bool:
+    """Whether it begins as a request does, and not as TLS."""
+    return first.isalpha()
 
 
 def _cancel(task: asyncio.Task[None]) -> None:

@@ -45,10 +45,11 @@ DATE_TEXT = (
 _MAX_DEPTH = 20
 _CONTROLS = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
 _CONTROL = re.compile(f"[{_CONTROLS}]")
+_NOT_KEPT = re.compile("[\0\ud800-\udfff]")
 _DATE = re.compile(DATE_TEXT)
 # The same rules for the published description; `Field(pattern=…)` would refuse with the pattern instead of in words.
 ONE_LINE = {"pattern": f"^[^{_CONTROLS}]*$"}
-ENGINE_ADDRESS = {"pattern": f"^(unix|tcp|ssh)://[^?#{_CONTROLS}]*$"}
+ENGINE_ADDRESS: dict[str, Any] = {"pattern": f"^(unix|tcp|ssh)://[^?#{_CONTROLS}]*$"}
 KEEPABLE = {"pattern": "^[^\\u0000]*$"}
 _YEAR = 365 * 86400.0
 T = TypeVar("T")
@@ -136,7 +137,7 @@ def _check_values(data: Any, takes_nan: bool) -> None:
 
 
 def _check_value(value: Any, takes_nan: bool) -> None:
-    if isinstance(value, str) and ("\0" in value or any("\ud800" <= c <= "\udfff" for c in value)):
+    if isinstance(value, str) and _NOT_KEPT.search(value):
         raise invalid("a text has a character that cannot be kept", "text without NUL characters and lone surrogates")
     if isinstance(value, float) and not takes_nan and not isfinite(value):
         raise invalid("a number is not finite", "finite numbers")

@@ -48,6 +48,7 @@ class JobOut(BaseModel):
     id: int
     name: str
     user: str
+    yours: bool  # whether the caller may change it: as its owner, not as somebody of the same name
     state: JobState
     reason: str
     priority: int
@@ -299,6 +300,7 @@ class StudyOut(BaseModel):
     title: str
     about: str
     user: str  # "": it was put into the data folder
+    yours: bool  # whether the caller may end or delete it
     state: str  # running, done, failed, cancelled
     problem: str
     created_at: str

@@ -17,6 +17,7 @@ from schedulearn.api.app import create_app
 from schedulearn.api.connections import Connections, Limits, limits_for_this_process
 from schedulearn.api.door import Server
 from schedulearn.api.names import guarded_names
+from schedulearn.api.sparing import spare_the_log
 from schedulearn.domain.errors import SchedulearnError
 from schedulearn.pinned import with_pin
 from schedulearn.service.certificate import Certificate, certificate_for
@@ -41,8 +42,13 @@ class Started:
     warnings: Sequence[str] = ()  # what whoever starts it must know
 
 
-def serve(options: Options, announce: Callable[[Started], None], page: Callable[[str], ASGIApp] | None = None) -> None:
-    """Run the service, with the page for its address if there is one. Running jobs go on when it stops."""
+def serve(
+    options: Options, announce: Callable[[Started], None], page: Callable[[str, str], ASGIApp] | None = None
+) -> None:
+    """Run the service, with the page for its address, and with its key, if there is one.
+
+    Running jobs go on when it stops.
+    """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("schedulearn").setLevel(options.log_level.upper())
     refuse_if_taken(options)  # before anything else, or the port would be blamed
@@ -60,21 +66,22 @@ def serve(options: Options, announce: Callable[[Started], None], page: Callable[
         if listening and url:
             gateway = runtime.gateway()
             link = f"{url}/login?once={gateway.logins.issue_for(gateway.people.an_admin()).code}" if page else None
-            announce(Started(url, runtime.first_token, runtime.storage(), link, pin, runtime.warnings))
+            warnings = [*runtime.warnings, *(shown.warnings() if shown else [])]
+            announce(Started(url, runtime.first_token, runtime.storage(), link, pin, warnings))
             app = create_app(gateway, limits.total)
-            whole = beside(app, page(with_pin(url, pin))) if page else app
+            whole = beside(app, page(with_pin(url, pin), gateway.page_key)) if page else app
             _run(guarded_names(whole, options), listening, options.log_level, limits, gateway.close, tls)
         else:
             announce(Started(None, runtime.first_token, runtime.storage(), warnings=runtime.warnings))
             _wait_for_signal()
 
 
-def serve_page(page: ASGIApp, options: Options, announce: Callable[[str, str], None]) -> None:
-    """The page alone, for a service that runs elsewhere. Tells its address, and the fingerprint of its certificate."""
+def serve_page(page: ASGIApp, options: Options, announce: Callable[[str, str, Sequence[str]], None]) -> None:
+    """The page alone, for a service that runs elsewhere. Tells its address, its certificate's fingerprint, warnings."""
     shown = certificate_for(options)
     tls = shown.context() if shown else None
     listening = _listen(options)
-    announce(_url(options.host, listening, tls), shown.pin if shown else "")
+    announce(_url(options.host, listening, tls), shown.pin if shown else "", shown.warnings() if shown else [])
     _run(page, listening, options.log_level, limits_for_this_process(), lambda: None, tls)
 
 
@@ -147,6 +154,8 @@ def make_server(
         server_header=False,
         ws_max_size=_LARGEST_MESSAGE,
     )
+    if log_level != "debug":
+        spare_the_log()
     return Server(config, Connections(limits), on_exit, tls)
 
 

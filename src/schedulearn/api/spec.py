@@ -50,11 +50,14 @@ from schedulearn.domain.units import parse_range, short
 MAX_WORKERS = 10_000
 _MAX_COMMAND = 100_000  # characters; the kernel takes no more than 128 KiB in one argument
 _MAX_WORDS = 10_000
+_MAX_TEXT = 200_000  # characters of command, environment, setup and mounts together: every list of jobs has them
 _MAX_ADDRESS = 500
+_NAMING = 2_000  # characters of a command in which its name is looked for
 # A sign that is seen, of whatever writing: neither a control nor one of the many spaces.
 _SEEN = r"[^\u0000-\u0020\u007f-\u00a0\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]"
 _SOMETHING = rf"^[^\u0000]*{_SEEN}[^\u0000]*$"
 _NUMBER_TEXT = r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
+_NOT_THEN = "^(?!then$)[^\\u0000]*$"
 _COUNT_TEXT = r"(?:10000|[1-9][0-9]{0,3})"  # 1 to MAX_WORKERS
 _WORKERS_TEXT = rf" *{_COUNT_TEXT} *(?:\.\. *{_COUNT_TEXT} *)?"
 _INTERPRETERS = ("python", "bash", "sh", "env", "torchrun", "accelerate", "uv", "nohup", "time")
@@ -171,7 +174,7 @@ def _metric_in_target(then: bool) -> dict[str, Any]:
         "type": "object",
         "properties": {"then": {"enum": [YIELD, STOP]}} if then else {},
         "required": ["then"] if then else [],
-        "propertyNames": {"type": "string", "maxLength": 200, **({} if then else {"pattern": "^(?!then$)"})},
+        "propertyNames": {"type": "string", "maxLength": 200, "pattern": "^[^\\u0000]*$" if then else _NOT_THEN},
         "additionalProperties": {"anyOf": [number, {"type": "string", "pattern": f"^(?:{_NUMBER_TEXT})$"}]},
         "minProperties": count,
         "maxProperties": count,
@@ -374,6 +377,7 @@ class JobIn(Strict):
         if self.command is None and self.image is None:
             raise invalid("a job needs a command", "a text that is not empty, or a list of texts", field="command")
         self._check_launcher()
+        self._check_length()
         if self.target and self.target[0] != self.metric.name:
             problem = f"{short(self.target[0])} is not the job's metric"
             raise invalid(problem, f"{self.metric.name} (set by metric.name)", field="target")
@@ -381,6 +385,12 @@ class JobIn(Strict):
             problem = "the folder cannot be seen from here: upload a snapshot of it with PUT /api/v1/snapshots/SHA256"
             raise invalid(problem, "a tar.gz archive, its SHA-256 given as `snapshot`", field="workdir")
         return self
+
+    def _check_length(self) -> None:
+        command = [self.command] if isinstance(self.command, str) else self.command or ()
+        if sum(map(len, (*command, *self.env, *self.env.values(), *self.setup, *self.mounts))) > _MAX_TEXT:
+            problem = "command, env, setup and mounts are too long together"
+            raise invalid(problem, f"at most {_MAX_TEXT:,} characters; put large things into files", field="env")
 
     def _check_launcher(self) -> None:
         """A launcher needs a command to run, and Horovod runs only what it can."""
@@ -429,7 +439,7 @@ class JobIn(Strict):
 
 def default_name(command: str | tuple[str, ...] | None, image: str | None) -> str:
     """`train` for `python -u train.py --lr 1`: the first word that is neither an interpreter nor an option."""
-    words = list(command) if isinstance(command, tuple) else _split(command or "")
+    words = list(command) if isinstance(command, tuple) else _split((command or "")[:_NAMING])
     if "-c" in words:
         words = words[: words.index("-c")]  # what follows is a program, not a name
     words = [PurePosixPath(word).name for word in words if not word.startswith("-") and "=" not in word]

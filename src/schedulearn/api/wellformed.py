@@ -5,6 +5,7 @@ A parameter that is spelled wrongly would otherwise be left out without a word, 
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from types import NoneType, UnionType
@@ -72,8 +73,8 @@ def _check_keys(body: bytes) -> None:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise InvalidSpec(short(twice, 100)[1:-1], "it is given more than once", "each field once")
     return found
 

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -218,8 +219,8 @@ def up(
             from schedulearn.api.server import serve
             from schedulearn.dashboard import page as page_of
 
-            def page_there(url: str) -> "LazyPage":
-                return page_of(url, options.folder.page_logins("service"))
+            def page_there(url: str, key: str) -> "LazyPage":
+                return page_of(url, options.folder.page_logins("service"), key)
 
             serve(options, lambda started: announce(options, started), page_there if options.page else None)
     except KeyboardInterrupt:
@@ -238,19 +239,21 @@ def page_alone(options: "Options") -> int:
             from schedulearn.dashboard import page as page_of
 
             made = page_of(options.url, options.folder.page_logins(PAGE))
-            serve_page(made, options, lambda url, pin: _announce_page(options, url, pin))
+            serve_page(made, options, lambda *told: _announce_page(options, *told))
     finally:
         forget_service(options.data)
     return Code.DONE
 
 
-def _announce_page(options: "Options", url: str, pin: str) -> None:
+def _announce_page(options: "Options", url: str, pin: str, warnings: Sequence[str]) -> None:
     if options.data.is_dir():  # for `down`
         write_service(options.data, with_pin(url, pin), [PAGE])
     say(f"The page of {without_pin(options.url)} is up, pid {os.getpid()}.", "bold green")
     say(f"page: {url}")
     if pin:
         say(f"fingerprint: sha256={pin}")
+    for warning in warnings:
+        say(f"Warning: {warning}", "yellow")
     next_steps({"a link that logs you in": link_words(url)})
     sys.stdout.flush()
 

@@ -41,6 +41,10 @@ class Client:
     def close(self) -> None:
         self._http.close()
 
+    def send_along(self, headers: Mapping[str, str]) -> None:
+        """Headers that go with every request from now on, instead of those before."""
+        self._http.more = dict(headers)
+
     def __enter__(self) -> "Client":
         return self
 

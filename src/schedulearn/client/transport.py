@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from schedulearn import __version__
 from schedulearn.client.errors import ApiError, ClientError, NotTrusted, ServiceUnreachable
-from schedulearn.pinned import WrongCertificate, address_of, with_pin, without_pin
+from schedulearn.pinned import address_of, distrust, with_pin, without_pin
 
 API = "/api/v1"
 Query = Mapping[str, Any]  # None is left out, a list is repeated, True is "true"
@@ -75,6 +75,7 @@ class Transport:
     """Requests to one service. For one thread at a time."""
 
     def __init__(self, url: str, token: str, timeout: float) -> None:
+        self.more: Mapping[str, str] = {}  # headers that go with every request, besides our own
         try:
             self._address = address_of(url)
         except ValueError as problem:
@@ -186,7 +187,7 @@ class Transport:
         return Answer(response.status, response.headers, response.read())
 
     def _headers(self) -> dict[str, str]:
-        headers = {"User-Agent": f"schedulearn/{__version__}", "Accept": "application/json"}
+        headers = {"User-Agent": f"schedulearn/{__version__}", "Accept": "application/json", **self.more}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         return headers
@@ -202,8 +203,8 @@ class Transport:
 
     def _unreachable(self, problem: Exception) -> ServiceUnreachable:
         where = without_pin(self.url)
-        if isinstance(problem, WrongCertificate | ssl.SSLCertVerificationError):
-            return NotTrusted(f"what answers at {where} is not trusted: {_words(problem)}")
+        if why := distrust(problem):
+            return NotTrusted(f"what answers at {where} is not trusted: {why}")
         return ServiceUnreachable(f"the service at {where} does not answer: {_words(problem)}")
 
 
@@ -219,10 +220,6 @@ def _is_stale(connection: http.client.HTTPConnection) -> bool:
 def _words(problem: Exception) -> str:
     if isinstance(problem, TimeoutError):
         return "no answer in time"
-    if isinstance(problem, WrongCertificate):
-        return str(problem)
-    if isinstance(problem, ssl.SSLCertVerificationError):
-        return problem.verify_message
     if isinstance(problem, ssl.SSLError) and problem.reason == "WRONG_VERSION_NUMBER":
         return "it speaks no TLS: its address begins with http://"
     if isinstance(problem, OSError) and problem.strerror:

@@ -58,6 +58,7 @@ class Job(TypedDict):
     id: int
     name: str
     user: str
+    yours: bool  # whether the caller may change it
     state: JobState
     reason: str
     priority: int
@@ -315,6 +316,7 @@ class Study(TypedDict):
     title: str
     about: str
     user: str  # "": it was put into the data folder
+    yours: bool  # whether the caller may end or delete it
     state: Literal["running", "done", "failed", "cancelled"]
     problem: str
     created_at: str

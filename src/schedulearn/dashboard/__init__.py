@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from schedulearn.dashboard.site import Site
 
 
-def page(url: str, logins: Path | None = None) -> LazyPage:
-    """The page as an ASGI application, for the service at this address; `logins` is where it keeps who is logged in."""
+def page(url: str, logins: Path | None = None, key: str = "") -> LazyPage:
+    """The page as an ASGI application, for the service at this address; `logins` is where it keeps who is logged in.
+
+    With the service's `key` its audit log has the addresses of browsers; else that of the page.
+    """
 
     def load() -> "Site":
         from schedulearn.dashboard.site import Site
 
-        return Site(url, logins)
+        return Site(url, logins, key)
 
     return LazyPage(load)

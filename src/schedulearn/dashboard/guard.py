@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.client import ServiceUnreachable
 from schedulearn.dashboard.logins import LogIns
-from schedulearn.dashboard.session import KEY, Session, Sessions
+from schedulearn.dashboard.session import KEY, Session, Sessions, Visit
 
 # For people who are not logged in: nothing of anybody's. A folder ends with a slash.
 OPEN = ("/login", "/static/", "/favicon.ico")
@@ -86,6 +86,10 @@ def address_in(scope: Scope) -> str:
     return str((scope.get("client") or ("",))[0])
 
 
+def visit_in(scope: Scope) -> Visit:
+    return Visit(address_in(scope), "x-forwarded-for" in Headers(scope=scope))
+
+
 def login_address(wanted: str, ended: bool = False) -> str:
     """Where to log in, and go on from there; `ended`: to be told that one was logged in before."""
     query = {**({"ended": "1"} if ended else {}), **({} if wanted == "/" else {"next": wanted})}
@@ -106,7 +110,7 @@ class Guard:
         headers = Headers(scope=scope)
         changes = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
         out = _Protected(send) if scope["type"] == "http" else send
-        if not _same_origin(headers, changes):
+        if not _same_origin(headers, scope["scheme"], changes):
             await _refuse(scope, receive, out)
             return
         if _is_open(scope["path"]):
@@ -141,7 +145,7 @@ class Guard:
         if found is None:
             return None
         try:
-            session = await self._sessions.find(found.token)
+            session = await self._sessions.find(found.token, visit_in(scope))
         except ServiceUnreachable as problem:
             return problem
         if session is None:
@@ -167,13 +171,16 @@ def _is_open(path: str) -> bool:
     return any(path.startswith(one) if one.endswith("/") else path == one for one in OPEN)
 
 
-def _same_origin(headers: Headers, changes: bool) -> bool:
+def _same_origin(headers: Headers, scheme: str, changes: bool) -> bool:
     """Whether a page of ours sent it. Browsers always say where a change comes from, and pages cannot lie.
 
-    What only reads may come from nowhere, such as a bookmark; but the library would let any page read its answers.
+    What only reads may come from nowhere, such as a bookmark; but the library would let any page read its answers. A
+    page that came without TLS, which somebody on the way may have written, is not one of ours that came with it.
     """
-    origin = headers.get("origin")
-    return not changes if origin is None else origin.partition("://")[2] == headers.get("host")
+    if (origin := headers.get("origin")) is None:
+        return not changes
+    how, _, host = origin.partition("://")
+    return host == headers.get("host") and (how == "https" or not is_secure(headers, scheme))
 
 
 def _bounded(receive: Receive, most: int) -> Receive:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from schedulearn.client import ApiError, Client, ClientError, ServiceUnreachable, types
-from schedulearn.dashboard.guard import address_in, cookie_for, cookie_name, is_secure, login_in
+from schedulearn.dashboard.guard import address_in, cookie_for, cookie_name, is_secure, login_in, visit_in
 from schedulearn.dashboard.logins import LogIns
 from schedulearn.dashboard.markup import Safe, el, join
 from schedulearn.dashboard.session import Sessions
@@ -18,7 +18,6 @@ _ENDED = (
     "Your log-in has ended: it was revoked, not used for 30 days, or made from another network address. "
     "Please log in again."
 )
-_TIMEOUT = 15.0
 _TOO_LONG = 10_000  # bytes of a form
 _A_TOKEN = re.compile(r"[!-~]+")
 _OURS = re.compile(r"/(?![/\\])[!-~]*")  # of this site, also to browsers, which skip blanks and turn backslashes
@@ -28,10 +27,10 @@ def login_routes(sessions: Sessions, logins: LogIns) -> APIRouter:
     router = APIRouter()
 
     @router.get("/login")
-    def show(once: str = "", next: str = "/", ended: str = "") -> Response:
+    def show(request: Request, once: str = "", next: str = "/", ended: str = "") -> Response:
         """The form. A one-time code is not used up yet: programs that only preview a link would do that too."""
         try:
-            _knock(sessions.url)
+            _knock(sessions.connect("-", visit_in(request.scope)))
         except ServiceUnreachable as problem:
             return away_page(str(problem))
         return _button(once) if once else _form(next, _ENDED if ended else "")
@@ -41,7 +40,8 @@ def login_routes(sessions: Sessions, logins: LogIns) -> APIRouter:
         form = parse_qs((await request.body())[:_TOO_LONG].decode("utf-8", "replace"))
         once, token, wanted = (form.get(name, [""])[0].strip() for name in ("once", "token", "next"))
         try:
-            made = await asyncio.to_thread(_redeem if once else _own_token, sessions.url, once or token)
+            client = sessions.connect(token if _A_TOKEN.fullmatch(token) else "-", visit_in(request.scope))
+            made = await asyncio.to_thread(_redeem, client, once)
             login = await asyncio.to_thread(logins.add, made, address_in(request.scope))
             return _welcome(request, login, wanted)
         except ApiError as problem:
@@ -61,7 +61,7 @@ def login_routes(sessions: Sessions, logins: LogIns) -> APIRouter:
         if found:
             sessions.forget(found.token)
             # It may be gone already, or ends later: nobody has it any more.
-            with suppress(ClientError), Client(sessions.url, found.token, _TIMEOUT) as client:
+            with suppress(ClientError), sessions.connect(found.token, visit_in(request.scope)) as client:
                 client.revoke_token(found.number)
         return answer
 
@@ -72,21 +72,16 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _knock(url: str) -> None:
+def _knock(client: Client) -> None:
     """ServiceUnreachable if nobody is there; any answer will do."""
-    with suppress(ApiError), Client(url, "-", _TIMEOUT) as client:
+    with suppress(ApiError), client:
         client.health()
 
 
-def _redeem(url: str, code: str) -> types.NewToken:
-    with Client(url, "-", _TIMEOUT) as client:
-        return client.log_in(code)
-
-
-def _own_token(url: str, token: str) -> types.NewToken:
-    """A token for this browser alone, so that logging out can take it back without touching the one that was typed."""
-    with Client(url, token if _A_TOKEN.fullmatch(token) else "-", _TIMEOUT) as client:
-        return client.log_in(client.login_code()["code"])
+def _redeem(client: Client, code: str) -> types.NewToken:
+    """A token for this browser alone, so that logging out can take it back without touching one that was typed."""
+    with client:
+        return client.log_in(code or client.login_code()["code"])
 
 
 def _welcome(request: Request, login: str, wanted: str) -> Response:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from schedulearn.client import ApiError, Client, ServiceUnreachable, types
 
@@ -19,14 +19,26 @@ _MOST = 1000  # people who are remembered
 _MOST_IDLE = 4  # kept connections of one person
 
 
+class Visit(NamedTuple):
+    """Where a browser asks from."""
+
+    address: str  # that of the proxy, behind one
+    forwarded: bool = False
+
+    def headers(self, key: str) -> dict[str, str]:
+        """Tell the service; it believes who has its key."""
+        told = {"X-Schedulearn-Page": f"{key} {self.address}"} if key else {}
+        return {**told, **({"X-Forwarded-For": self.address} if self.forwarded else {})}
+
+
 class Session:
     """Somebody who is logged in."""
 
-    def __init__(self, url: str, token: str, user: types.User) -> None:
-        self.user = user
+    def __init__(self, connect: Callable[[str, Visit], Client], token: str, user: types.User, visit: Visit) -> None:
+        self.user, self.visit = user, visit
         self.checked_at = time.monotonic()
         self.sockets = 0  # open pages
-        self._url, self._token = url, token
+        self._connect, self._token = connect, token
         self._idle: SimpleQueue[Client] = SimpleQueue()
         self._lock = asyncio.Lock()
         self._seen: tuple[float, types.Overview] | None = None
@@ -36,14 +48,15 @@ class Session:
         return await asyncio.to_thread(self._call, call)
 
     def _call(self, call: Callable[[Client], T]) -> T:
+        visit = self.visit
         try:
             client = self._idle.get_nowait()
         except Empty:
-            client = Client(self._url, self._token, _TIMEOUT)
+            client = self._connect(self._token, visit)
         try:
             return call(client)
         finally:
-            if self._idle.qsize() < _MOST_IDLE:
+            if self._idle.qsize() < _MOST_IDLE and visit == self.visit:
                 self._idle.put(client)
             else:
                 client.close()
@@ -55,15 +68,14 @@ class Session:
                 self._seen = time.monotonic(), await self.ask(Client.overview)
             return self._seen[1]
 
-    def may_change(self, job: types.Job) -> bool:
-        """What the service would allow; it checks again itself."""
-        return self.user["role"] == "admin" or self.user["name"] == job["user"]
-
-    def may_end(self, study: types.Study) -> bool:
-        """The same for a comparison or a report."""
-        return self.user["role"] == "admin" or self.user["name"] == study["user"]
+    def move(self, visit: Visit) -> None:
+        """The browser asks from elsewhere, or by another way, than before."""
+        if visit != self.visit:
+            self.visit = visit
+            self.close()
 
     def close(self) -> None:
+        """Of the connections that nobody uses."""
         with suppress(Empty):
             while True:
                 self._idle.get_nowait().close()
@@ -72,24 +84,33 @@ class Session:
 class Sessions:
     """Everybody who is logged in, by their token."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, key: str = "") -> None:
+        """`key` is the service's, if it is the one of this process."""
+        self._url, self._key = url, key
         self._known: OrderedDict[str, Session] = OrderedDict()
 
-    async def find(self, token: str) -> Session | None:
+    def connect(self, token: str, visit: Visit) -> Client:
+        """A client for somebody who asks from there."""
+        client = Client(self._url, token, _TIMEOUT)
+        client.send_along(visit.headers(self._key))
+        return client
+
+    async def find(self, token: str, visit: Visit) -> Session | None:
         """None if the service does not know the token (any more). ServiceUnreachable if it cannot be asked."""
         session = self._known.get(token)
+        if session:
+            session.move(visit)
         if session and time.monotonic() - session.checked_at < _TRUST:
             return session
         try:
-            user = await asyncio.to_thread(self._who, token)
+            user = await asyncio.to_thread(self._who, token, visit)
         except ApiError as problem:
             if problem.status != 401:  # somebody in between has trouble: that ends no log-in
                 raise ServiceUnreachable(str(problem)) from problem
             self.forget(token)
             return None
         if session is None:
-            session = self._known[token] = Session(self.url, token, user)
+            session = self._known[token] = Session(self.connect, token, user, visit)
             if len(self._known) > _MOST:
                 self._known.popitem(last=False)[1].close()
         session.user, session.checked_at = user, time.monotonic()
@@ -99,6 +120,6 @@ class Sessions:
         if session := self._known.pop(token, None):
             session.close()
 
-    def _who(self, token: str) -> types.User:
-        with Client(self.url, token, _TIMEOUT) as client:
+    def _who(self, token: str, visit: Visit) -> types.User:
+        with self.connect(token, visit) as client:
             return client.whoami()

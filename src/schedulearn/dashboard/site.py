@@ -24,8 +24,8 @@ _STATIC = Path(__file__).parent / "static"
 class Site:
     """All pages, for the service at one address. NiceGUI knows one site for each process."""
 
-    def __init__(self, url: str, kept: Path | None = None) -> None:
-        sessions, logins = Sessions(url), LogIns(kept)
+    def __init__(self, url: str, kept: Path | None = None, key: str = "") -> None:
+        sessions, logins = Sessions(url, key), LogIns(kept)
         self._inner = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
         self._inner.include_router(login_routes(sessions, logins))
         self._inner.include_router(report_routes())

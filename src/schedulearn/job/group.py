@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import os
 import select
 import socket
@@ -17,12 +18,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from schedulearn.pinned import address_of
+from schedulearn.pinned import address_of, distrust
 
 _ANSWER = 10.0  # seconds for the service to answer, besides those that it was asked to wait
 _LOOK = 0.02  # seconds between two looks whether there is still a reason to wait
 _GONE = 404
 _CONFLICT = 409
+_log = logging.getLogger("schedulearn.job")
 
 
 class Away(Exception):
@@ -55,6 +57,7 @@ class Rendezvous:
 
     def __init__(self, url: str, token_file: str, worker: str) -> None:
         self._address, self._token_file, self._worker = address_of(url), token_file, worker
+        self._complaint = ""  # the last one, so that it is not said again and again
         self._base = f"{self._address.path}/api/v1/attempts/{worker.rpartition('.')[0]}"
 
     def join(
@@ -119,9 +122,17 @@ class Rendezvous:
             response = connection.getresponse()
             return _read(response.status, response.read())
         except (OSError, http.client.HTTPException) as problem:
-            raise Away(str(problem) or type(problem).__name__) from problem
+            why = distrust(problem)
+            self._complain(why)
+            raise Away(why or str(problem) or type(problem).__name__) from problem
         finally:
             connection.close()
+
+    def _complain(self, why: str) -> None:
+        """Callers wait for a service that is away. If they wait for one that is not trusted, people have to know."""
+        if why and why != self._complaint:
+            self._complaint = why
+            _log.warning("the other workers are not met, since what answers is not trusted: %s", why)
 
     def _headers(self) -> dict[str, str]:
         token = Path(self._token_file).read_text("utf-8").strip() if self._token_file else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import os
 import threading
 import time
@@ -11,12 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from schedulearn.job.spool import Point, Spool, as_line, number
-from schedulearn.pinned import address_of
+from schedulearn.pinned import address_of, distrust
 
 BATCH = 500  # points in one request
 _TIMEOUT = 2.0  # seconds for the service to answer
 _LONGEST_BACK_OFF = 15.0
 _UNACCEPTABLE = frozenset({400, 413, 422})  # the service will never take these points
+_log = logging.getLogger("schedulearn.job")
 
 
 class Target(NamedTuple):
@@ -41,6 +43,7 @@ class Sender:
         self._not_before = 0.0
         self._stuck: list[Point] = []  # numbered points that no disk would take
         self._last_seq = 0
+        self._complaint = ""  # the last one, so that it is not said again and again
         self._changing = threading.RLock()  # held for a moment, to change what is stuck
         self._sending = threading.Lock()  # held as long as a request takes
 
@@ -101,8 +104,9 @@ class Sender:
         begin = f'{{"worker": {json.dumps(self._target.worker)}, "points": ['
         try:
             status = self._exchange(begin.encode() + b",".join(lines) + b"]}")
-        except (OSError, ValueError, http.client.HTTPException):
+        except (OSError, ValueError, http.client.HTTPException) as problem:
             status = 0
+            self._complain(distrust(problem))
         done = status in _UNACCEPTABLE or 200 <= status < 300
         if done:
             self._back_off = self._not_before = 0.0
@@ -111,6 +115,12 @@ class Sender:
             self._back_off = min(max(0.5, 2 * self._back_off), _LONGEST_BACK_OFF)
             self._not_before = time.monotonic() + self._back_off
         return done
+
+    def _complain(self, why: str) -> None:
+        """Others are away for a while, but whoever is not trusted now will not be later either: people have to know."""
+        if why and why != self._complaint:
+            self._complaint = why
+            _log.warning("reports are not sent, since what answers is not trusted: %s", why)
 
     def _exchange(self, body: bytes) -> int:
         """The status of the answer. A kept connection that the service has closed meanwhile is opened again."""

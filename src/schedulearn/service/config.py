@@ -25,6 +25,7 @@ class Caps:
     """What one user may have at the most; 0: any amount."""
 
     jobs: int = 50_000  # unfinished ones
+    specs: int = 100 * 1000**2  # characters of their specs: they are kept in memory
     snapshots: int = 20 * 1000**3  # bytes of uploads that are kept
     disk: int = 200 * 1000**3  # bytes of the folders of their jobs, above which no more jobs are taken
     tokens: int = 500  # of the person; those of jobs do not count

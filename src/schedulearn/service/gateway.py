@@ -3,6 +3,7 @@
 Nothing here changes a job itself. What is asked for is written into the store as a request, and the scheduler is woken.
 """
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -57,6 +58,7 @@ from schedulearn.service.views import (
 )
 from schedulearn.store import JobRow, JobSort, Once, Point, Store, StoredEvent, Taken, Timeline
 
+MOST_TEXT = 16_000_000  # characters of specs in one page of jobs
 _PAUSABLE = {JobState.QUEUED, JobState.RUNNING}
 
 
@@ -97,6 +99,7 @@ class Gateway:
         self._lookout = Lookout(store, self.servers.views, waiting)
         self.studies = Studies(store, DataFolder(data).reports, lambda: policies.available()["presets"], clock)
         self.rendezvous = Rendezvous(self._closing.is_set)
+        self.page_key = secrets.token_urlsafe(32)  # by which the page of this process is known
 
     def now(self) -> float:
         return self._clock()
@@ -142,7 +145,9 @@ class Gateway:
         self.check(caller, spec)
         once = Once(caller.id, key, digest) if key else None
         cause = f"submitted by {caller.name}"
-        job = self._store.add_job(spec, caller.name, self.now(), cause, caller.id, once, self._caps.jobs)
+        job = self._store.add_job(
+            spec, caller.name, self.now(), cause, caller.id, once, self._caps.jobs, self._caps.specs
+        )
         self._wake()
         return self._made(job)
 
@@ -231,7 +236,7 @@ class Gateway:
         offset: int,
         search: str | None = None,
     ) -> tuple[list[JobRow], int]:
-        return self._store.list_jobs(states, user, name, sort, descending, limit, offset, search)
+        return self._store.list_jobs(states, user, name, sort, descending, limit, offset, search, MOST_TEXT)
 
     def attempts(self, job: JobId, limit: int, offset: int) -> tuple[list[Attempt], int]:
         """Some of them, the first one first, and how many there were."""

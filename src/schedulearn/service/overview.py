@@ -15,6 +15,7 @@ from schedulearn.store import JobRow, Store, WorkerUsage
 KEEP = 0.5  # seconds for which one look is good enough for everybody
 _KEEP_REASONS = 3.0  # and the reasons of those who wait, if nothing happens
 _AT_EASE = 10.0  # times as long as it took to find them: behind a long queue they are looked for less often
+_MOST_TEXT = 2_000_000  # characters of the specs of those that run: whoever looks gets them every second
 _MOST_RUNNING, _MOST_WAITING, _MOST_FINISHED = 200, 20, 10
 _WITH_WORKERS = frozenset(JobState) - FINISHED - {JobState.QUEUED}
 Waiting = Callable[[int], list[tuple[JobId, Explanation]]]
@@ -53,7 +54,7 @@ class Lookout:
     def _gather(self) -> Overview:
         serial = self._store.last_event_serial()
         usage = {used.worker: used for used in self._store.usage_now()}
-        running, _ = self._store.list_jobs(_WITH_WORKERS, limit=_MOST_RUNNING)
+        running, _ = self._store.list_jobs(_WITH_WORKERS, limit=_MOST_RUNNING, most_text=_MOST_TEXT)
         finished, _ = self._store.list_jobs(FINISHED, sort="finished_at", descending=True, limit=_MOST_FINISHED)
         return Overview(
             self._store.count_by_state(),

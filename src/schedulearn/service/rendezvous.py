@@ -7,6 +7,7 @@ workers ask again. Nothing here decides who is a member; the scheduler does, and
 """
 
 import asyncio
+import re
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -21,6 +22,7 @@ MOST_KEYS = 10_000  # of one group
 MOST_BYTES = 1_000_000  # of one group; gloo needs some kilobytes
 MOST_BYTES_OF_ALL = 64_000_000  # of all groups together
 _FORGET_AFTER = 600.0  # seconds without a request
+_A_COUNT = re.compile(r"-?[0-9]{1,30}")  # more digits than all that is added will ever have
 _SLICE = 0.5  # seconds until a request that waits notices that the service stops
 
 
@@ -199,10 +201,10 @@ class Rendezvous:
     def add(self, attempt: AttemptId, group: str, key: str, amount: int) -> int:
         """Count up; a key that is not there counts from 0."""
         found = self._group(attempt, group)
-        try:
-            total = int(found.values.get(key, "0")) + amount
-        except ValueError:
-            raise InvalidSpec("key", f"the value of {key!r} is not a number", "a key that is only added to") from None
+        value = found.values.get(key, "0")
+        if not _A_COUNT.fullmatch(value):
+            raise InvalidSpec("key", f"the value of {key!r} is not a number", "a key that is only added to")
+        total = int(value) + amount
         self.put(attempt, group, key, str(total))
         return total
 

@@ -14,11 +14,12 @@ from schedulearn.store import Store
 
 SERVERS = "servers.yaml"
 _MOST_POINTS = 50  # of a learning curve
+_MOST_TEXT = 200_000_000  # characters of the specs of all jobs: they are in memory together
 
 
 def history_of(store: Store, most: int) -> Iterator[str]:
     """The newest finished jobs that have run, one line each, in the order of submission."""
-    rows, _ = store.list_jobs(FINISHED, sort="id", descending=True, limit=most)
+    rows, _ = store.list_jobs(FINISHED, sort="id", descending=True, limit=most, most_text=_MOST_TEXT)
     largest = max((node.usable[CPUS] for node in store.list_nodes()), default=1.0)
     ran = [row.job for row in reversed(rows) if row.job.started_at]
     for job in ran:

@@ -1,6 +1,8 @@
 """Jobs: submitting them, and reading them for the API."""
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -31,14 +33,23 @@ _SORTS: dict[JobSort, sa.Column[Any]] = {
 _UNFINISHED = sorted(state.value for state in JobState if state not in FINISHED)
 _LAST = 2**31 - 1  # the largest number that the column takes
 _COUNT_EVERY = 1000  # submissions: another process may take in jobs, too
+_MEASURE_EVERY = 10_000_000  # characters of specs, for the same reason
+_SPEC_SIZE = sa.func.length(sa.cast(jobs.c.spec, sa.Text))
 _ON_NODES = {"node_add": "node.add", "node_remove": "node.remove", "node_labels": "node.change", "drain": "node.change"}
+
+
+@dataclass(slots=True)
+class _Room:
+    """What a user may surely submit still."""
+
+    jobs: int = 0
+    text: int = 0  # characters of their specs
 
 
 class Jobs(Part):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        # How many more jobs each user may surely submit: so that not every submission counts a long queue.
-        self._room: dict[tuple[int, int], int] = {}
+        self._room: dict[tuple[int, int, int], _Room] = {}  # so that not every submission counts a long queue
 
     def last_job_number(self) -> int:
         """0: there was never a job."""
@@ -62,12 +73,13 @@ class Jobs(Part):
         owner: int | None = None,
         once: Once | None = None,
         most: int = 0,
+        most_text: int = 0,
     ) -> JobId:
         """Take in a job: its row, the first line of its history, and a request that tells the scheduler.
 
         `owner` is the user's id (None: of whoever has the name now); NotFound if there is no such user any more.
         With `once`, a submission that was taken before makes no second job: the first one is the answer. OverLimit
-        if the user has `most` unfinished jobs already (0: any number).
+        if the user has `most` unfinished jobs already (0: any number), or their specs `most_text` characters.
         """
         job = Job(
             JobId(0), spec, user, at,
@@ -79,8 +91,8 @@ class Jobs(Part):
             if once and (known := find_submission(connection, once)):
                 return known
             values["owner"] = _owner(connection, user, owner)
-            if most and owner is not None:
-                self._take_room(connection, owner, most)
+            if owner is not None:
+                self._take_room(connection, owner, most, most_text, len(json.dumps(values["spec"])))
             id = JobId(connection.execute(sa.insert(jobs).returning(jobs.c.id), values).scalar_one())
             if once:
                 keep_submission(connection, once, id, at)
@@ -91,16 +103,22 @@ class Jobs(Part):
             record_act(connection, "job.submit", f"job {id}", user, name=spec.name)
         return id
 
-    def _take_room(self, connection: sa.Connection, owner: int, most: int) -> None:
+    def _take_room(self, connection: sa.Connection, owner: int, most: int, most_text: int, size: int) -> None:
         """In the transaction that adds the job: no other adds one at the same time."""
-        left = self._room.get((owner, most), 0)
-        if left == 0:
+        room = self._room.setdefault((owner, most, most_text), _Room())
+        if most and room.jobs < 1:
             count = count_unfinished(connection, owner)
             if count >= most:
                 allowed = f"at most {most:,} of one user; wait until some have ended"
                 raise OverLimit(f"you have {count:,} unfinished jobs", allowed)
-            left = min(most - count, _COUNT_EVERY)
-        self._room[owner, most] = left - 1
+            room.jobs = min(most - count, _COUNT_EVERY)
+        if most_text and room.text < size:
+            used = _text_unfinished(connection, owner)
+            if used + size > most_text:
+                allowed = f"at most {most_text:,} characters of one user; wait until some have ended"
+                raise OverLimit(f"the specs of your unfinished jobs have {used:,} characters", allowed)
+            room.text = min(most_text - used, max(size, _MEASURE_EVERY))
+        room.jobs, room.text = room.jobs - 1, room.text - size
 
     def add_request(self, kind: str, job: JobId | None, data: Mapping[str, Any], by: str, at: float) -> int:
         """Ask something of the scheduler. Returns the request's serial number."""
@@ -149,8 +167,12 @@ class Jobs(Part):
         limit: int = 100,
         offset: int = 0,
         search: str | None = None,  # in names, whatever the case
+        most_text: int | None = None,  # characters of specs; None: any number
     ) -> tuple[list[JobRow], int]:
-        """One page, and how many there are in all. Equals are in the order of submission."""
+        """One page, and how many there are in all. Equals are in the order of submission.
+
+        A page ends early where the specs have `most_text` characters, but not before its first job.
+        """
         wanted = sa.and_(
             jobs.c.state.in_([state.value for state in states]) if states else sa.true(),
             jobs.c.user == user if user is not None else sa.true(),
@@ -161,10 +183,10 @@ class Jobs(Part):
         order = [column.desc() if descending else column.asc()]
         if column is not jobs.c.id:
             order.append(jobs.c.id.desc() if descending else jobs.c.id.asc())
-        page = sa.select(jobs).where(wanted).order_by(*order).limit(limit).offset(offset)
+        page = sa.select(jobs, _SPEC_SIZE.label("size")).where(wanted).order_by(*order).limit(limit).offset(offset)
         with self._db.read() as connection:
             total = connection.execute(sa.select(sa.func.count()).select_from(jobs).where(wanted)).scalar_one()
-            return _rows(connection, connection.execute(page).all()), int(total)
+            return _rows(connection, _within(most_text, connection.execute(page))), int(total)
 
     def attempts_of(self, job: JobId, first: int = 1, last: int = _LAST) -> list[Attempt]:
         """Those with these numbers, the first one first."""
@@ -200,6 +222,24 @@ def _owner(connection: sa.Connection, user: str, id: int | None) -> int | None:
 def count_unfinished(connection: sa.Connection, owner: int) -> int:
     theirs = (jobs.c.owner == owner) & jobs.c.state.in_(_UNFINISHED)
     return int(connection.execute(sa.select(sa.func.count()).select_from(jobs).where(theirs)).scalar_one())
+
+
+def _text_unfinished(connection: sa.Connection, owner: int) -> int:
+    theirs = (jobs.c.owner == owner) & jobs.c.state.in_(_UNFINISHED)
+    return int(connection.execute(sa.select(sa.func.coalesce(sa.func.sum(_SPEC_SIZE), 0)).where(theirs)).scalar_one())
+
+
+def _within(most_text: int | None, found: sa.CursorResult[Any]) -> list[sa.Row[Any]]:
+    """The first of the rows; those behind them are not even read."""
+    rows: list[sa.Row[Any]] = []
+    size = 0
+    with found:
+        for row in found:
+            size += row.size
+            if rows and most_text is not None and size > most_text:
+                break
+            rows.append(row)
+    return rows
 
 
 def _record_request(connection: sa.Connection, kind: str, job: JobId | None, data: Mapping[str, Any]) -> None:

@@ -136,6 +136,7 @@ def list_jobs(
     limit: Annotated[int, Query(ge=0, le=10_000)] = 100,
     offset: Offset = 0,
 ) -> JobPage:
+    """One page. Where specs are very long it ends before `limit`: go on behind what was answered, up to `total`."""
     states = _states(state) if state else None
     rows, total = gateway.jobs(states, user, name, sort, order == "desc", limit, offset, search)
     now = gateway.now()

@@ -10,6 +10,7 @@ from schedulearn.api.deps import Gate, Person
 from schedulearn.api.fields import ONE_LINE, Line, Strict, one_line
 from schedulearn.api.schemas import StudyOut, StudyPage, StudyProgress, StudyTable
 from schedulearn.api.spec import iso
+from schedulearn.service.auth import Caller
 from schedulearn.service.studies import MOST_TRACE, NAME, Study, Wanted
 
 router = APIRouter(tags=["studies"])
@@ -29,16 +30,16 @@ class ComparisonIn(Strict):
 
 
 @router.get("/studies")
-def studies(gateway: Gate) -> StudyPage:
+def studies(caller: Person, gateway: Gate) -> StudyPage:
     """The newest first."""
-    return StudyPage(studies=[_out(study) for study in gateway.studies.all()])
+    return StudyPage(studies=[_out(study, caller) for study in gateway.studies.all()])
 
 
 @router.post("/studies", status_code=202, responses={409: {}})
 def compare(wanted: ComparisonIn, caller: Person, gateway: Gate) -> StudyOut:
     """Replay the service's own history, or a trace, under several policies. One at a time for each user."""
     asked = Wanted(wanted.policies, wanted.trace, wanted.trace_name, wanted.cluster)
-    return _out(gateway.studies.compare(caller, asked))
+    return _out(gateway.studies.compare(caller, asked), caller)
 
 
 @router.get("/history", response_class=StreamingResponse, responses={200: {"content": {"application/x-ndjson": {}}}})
@@ -53,8 +54,8 @@ def history(
 
 
 @router.get("/studies/{name}")
-def study(name: StudyName, gateway: Gate) -> StudyOut:
-    return _out(gateway.studies.find(name))
+def study(name: StudyName, caller: Person, gateway: Gate) -> StudyOut:
+    return _out(gateway.studies.find(name), caller)
 
 
 @router.get("/studies/{name}/report", response_class=Response, responses={200: {"content": {"text/html": {}}}})
@@ -66,7 +67,7 @@ def report(name: StudyName, gateway: Gate) -> Response:
 @router.post("/studies/{name}/cancel", status_code=202, responses={409: {}})
 def cancel(name: StudyName, caller: Person, gateway: Gate) -> StudyOut:
     """End a comparison that runs. Who asked for it, and administrators."""
-    return _out(gateway.studies.cancel(caller, name))
+    return _out(gateway.studies.cancel(caller, name), caller)
 
 
 @router.delete("/studies/{name}", status_code=204)
@@ -76,13 +77,14 @@ def delete(name: StudyName, caller: Person, gateway: Gate) -> Response:
     return Response(status_code=204)
 
 
-def _out(study: Study) -> StudyOut:
+def _out(study: Study, caller: Caller) -> StudyOut:
     return StudyOut(
         name=study.name,
         kind=study.kind,
         title=study.title,
         about=study.about,
         user=study.user,
+        yours=caller.owns(study.owner),
         state=study.state,
         problem=study.problem,
         created_at=iso(study.created_at),

@@ -18,7 +18,7 @@ class Actions:
         self._frame, self._job, self._again = frame, job, again
         self._buttons: list[tuple[ui.button, Callable[[types.Job], bool]]] = []
         with ui.element("div").classes("actions"):
-            if frame.session.may_change(job):
+            if job["yours"]:
                 # Those that come and go are at the left of a row that ends at the right: no other moves under a hand.
                 self._add("Move", self._move, lambda job: job["state"] == "running")
                 self._add("Pause", self._pause, lambda job: job["state"] in ("queued", "running"))
@@ -27,7 +27,7 @@ class Actions:
                 self._add("Workers", self._workers, _unfinished)
                 self._add("CPU limit", self._cpus, _unfinished)
             self._add("Copy and edit", self._copy, lambda _: True)
-            if frame.session.may_change(job):
+            if job["yours"]:
                 self._add("Cancel", self._cancel, _unfinished, "destroys")
                 self._add("Delete", self._delete, lambda _: True, "destroys")
         self.show(job)

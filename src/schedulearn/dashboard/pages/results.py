@@ -63,7 +63,7 @@ class ResultPage:
         self._stop: ui.button | None = None
         with ui.element("div").classes("headline"):
             self._head = Live().classes("title")
-            if frame.session.may_end(study):
+            if study["yours"]:
                 with ui.element("div").classes("actions"):
                     self._stop = _button("Cancel", self._cancel)
                     _button("Delete", self._delete).classes("destroys")

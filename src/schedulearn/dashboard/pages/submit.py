@@ -42,7 +42,7 @@ async def submit(request: Request, copy: str = "") -> None:
 async def _origin(frame: Frame, number: int) -> form.Origin:
     job = await frame.session.ask(lambda client: client.job(number))
     spec = dict(job["spec"])
-    if not frame.session.may_change(job):
+    if not job["yours"]:
         spec["env"] = {}  # its values are its owner's
     return form.copy_of(spec)
 

@@ -38,7 +38,7 @@ from schedulearn.executors.docker.images import Images
 from schedulearn.executors.docker.layers import Layers, Unwanted
 from schedulearn.executors.docker.limits import Limiter
 from schedulearn.executors.docker.live import LiveCheckpoints
-from schedulearn.executors.docker.mounts import Sight
+from schedulearn.executors.docker.mounts import Sight, concealed
 from schedulearn.executors.docker.names import worker_of
 from schedulearn.executors.docker.networks import OWN, Networks
 from schedulearn.executors.docker.output import Output
@@ -240,10 +240,11 @@ class DockerExecutor:
             self._end(worker, Outcome(Ending.LOST, detail=str(stopped)))
         except (OSError, ExecutorError) as error:
             log.warning("worker %s could not be started: %s", worker, error)
-            self._not_started(worker, str(error), shortage(error.errno) if isinstance(error, OSError) else "")
-        except Exception as error:  # a fault of ours must not leave a job that starts for ever
+            short_of = shortage(error.errno) if isinstance(error, OSError) else ""
+            self._not_started(worker, concealed(str(error), launch.spec.mounts), short_of)
+        except Exception:  # a fault of ours must not leave a job that starts for ever
             log.exception("worker %s could not be started", worker)
-            self._end(worker, Outcome(Ending.NOT_STARTED, detail=f"a fault of the service: {error!r}"))
+            self._end(worker, Outcome(Ending.NOT_STARTED, detail="a fault of the service: its log says more"))
         else:
             self._follow(worker)
 

@@ -66,9 +66,9 @@ class Setup:
 
     @property
     def script(self) -> str:
-        """Stops at the first line that fails."""
-        commands = [_command(line) for line in self.lines]
-        shown = [f"echo {shlex.quote(f'+ {command}')}\n{command}" for command in commands]
+        """Stops at the first line that fails. Others read what it prints, too: it tells the numbers of the lines."""
+        count = len(self.lines)
+        shown = [f"echo '+ setup, line {n} of {count}'\n{_command(line)}" for n, line in enumerate(self.lines, 1)]
         return "\n".join(["set -e", f"cd {FOLDER}", *shown, "cd /", f"rm -rf {FOLDER}"])
 
 

@@ -7,6 +7,7 @@ the way is a link. That is looked up on the engine's own machine, through a cont
 
 import os
 import posixpath
+import re
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -106,6 +107,19 @@ def checked_mounts(mounts: Sequence[str], allowed: Sequence[str]) -> list[Bind]:
         if targets.count(bind.target) > 1:
             raise ExecutorError(f"two mounts have the same place in the container: {bind.target}")
     return found
+
+
+def concealed(words: str, mounts: Sequence[str]) -> str:
+    """Why a job was not started, as everybody may read it: which paths it mounts is hidden, each has its number."""
+    for number, text in ((n, text) for n, text in enumerate(mounts, 1) if text.startswith("/")):
+        source = text.partition(":")[0]
+        above = [str(path) for path in PurePosixPath(source).parents if path.name]
+        names = {f"the mount {text!r}": f"mount {number}", f"the mount {source!r}": f"mount {number}"}
+        names |= {text: f"mount {number}", source: f"mount {number}"}
+        names |= dict.fromkeys(above, f"a folder on the path of mount {number}")
+        for path, name in names.items():  # the longest first
+            words = re.sub(rf"(?<![\w/.-]){re.escape(path)}(?![\w/-])", name, words)
+    return words
 
 
 def parse_mount(text: str) -> Bind:

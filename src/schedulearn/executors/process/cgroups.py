@@ -7,12 +7,11 @@ watching the tree's memory where that fails.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedulearn.domain.ids import DeviceId
 from schedulearn.executors.kernel.groups import (
     CPU,
     CPUACCT,
@@ -145,12 +144,9 @@ def for_all_workers(machine: float) -> int:
     return int(machine - min(machine * _RESERVE, _MOST_RESERVE))
 
 
-def denied_gpus(minors: Mapping[DeviceId, int], given: Iterable[DeviceId]) -> list[str]:
-    """The device files of GPUs that a worker was not given; nothing where not all of its own are known."""
-    own = set(given)
-    if not own <= set(minors):
-        return []
-    return [f"c {_NVIDIA}:{minor} rwm" for device, minor in sorted(minors.items()) if device not in own]
+def gpu_rules(minors: Iterable[int]) -> list[str]:
+    """Device files of GPUs, as version 1 names them."""
+    return [f"c {_NVIDIA}:{minor} rwm" for minor in minors]
 
 
 def made_groups(plans: Iterable[Plan]) -> GroupFolders:

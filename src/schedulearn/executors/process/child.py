@@ -6,7 +6,7 @@ import ctypes
 import os
 import signal
 
-from schedulearn.executors.process.confine import drop_rights, see_as, see_only
+from schedulearn.executors.process.confine import drop_rights, gain_nothing, see_as, see_only
 
 TYPE_CHECKING = False  # importing typing would be slow
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+NOT_DENIED = "the GPUs of others cannot be denied to it: its control group for devices cannot be made"
 _IGNORED = (
     signal.SIGPIPE,
     signal.SIGXFSZ,
@@ -48,6 +49,9 @@ def become(orders: dict[str, Any], argv: list[str], parent: int, namespace: int 
 
         if orders["uid"] is not None:
             _confine(orders, namespace)
+        elif os.geteuid() != 0:
+            doing = "give up what rights it could gain"
+            gain_nothing()
         end_with(parent)
         doing = f"enter {orders['cwd']}"
         os.chdir(orders["cwd"])

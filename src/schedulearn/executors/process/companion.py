@@ -18,8 +18,15 @@ import time
 if __name__ == "__main__":  # -I leaves out the script's folder, -S the installed packages
     sys.path.append(__file__.rsplit("/", 4)[0])
 
-from schedulearn.executors.process.child import PR_SET_CHILD_SUBREAPER, NotStarted, become, end_with, prctl
-from schedulearn.executors.process.groups import join, remove_group
+from schedulearn.executors.process.child import (
+    NOT_DENIED,
+    PR_SET_CHILD_SUBREAPER,
+    NotStarted,
+    become,
+    end_with,
+    prctl,
+)
+from schedulearn.executors.process.groups import join, must_hold, remove_group
 from schedulearn.executors.process.procfs import descendants, read_text, send, start_time
 
 TYPE_CHECKING = False  # importing typing would be slow
@@ -93,7 +100,8 @@ def _spawn(orders: dict[str, Any], argv: list[str], namespace: int | None) -> in
         _become_command(orders, argv, parent, go_read, namespace)
     os.close(go_read)
     held = join(orders["groups"], pid)
-    os.write(go_write, b"-" if "cpu" in held else b"a")
+    if must_hold(orders) <= held:
+        os.write(go_write, b"-" if "cpu" in held else b"a")
     os.close(go_write)
     return pid
 
@@ -104,7 +112,10 @@ def _become_command(orders: dict[str, Any], argv: list[str], parent: int, go: in
     try:
         os.setsid()
         end_with(parent)
-        if os.read(go, 1) == b"a" and orders["cores"]:
+        order = os.read(go, 1)
+        if not order:
+            raise NotStarted(NOT_DENIED)
+        if order == b"a" and orders["cores"]:
             os.sched_setaffinity(0, orders["cores"])
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         become(orders, argv, parent, namespace)

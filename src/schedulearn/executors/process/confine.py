@@ -1,7 +1,8 @@
 """What a process of a job can see and do: its own mounts, no rights beyond its user's.
 
 Part of the shim and of the companion: standard library only, few imports. All of it is done by root, in a forked child
-on its way to a job's command. Which folders it is about is decided by the service (`view.py`).
+on its way to a job's command; `gain_nothing` also by others. Which folders it is about is decided by the service
+(`view.py`).
 """
 # ruff: noqa: PTH101, PTH102, PTH103
 # (part of the shim: importing pathlib would double its time to start)
@@ -103,10 +104,15 @@ def drop_rights(uid: int, gid: int, groups: list[int]) -> None:
     for number in range(_MOST_CAPABILITIES):
         if _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) != 0:
             break  # the kernel knows no more
-    _libc.prctl(_PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     os.setgroups(groups)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
+    gain_nothing()
+
+
+def gain_nothing() -> None:
+    """Stay this user for good. Takes no rights to do, so a service that is not root does it for its workers as well."""
+    _libc.prctl(_PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header, none = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
     _call("capset", header, none)  # those that would be inherited are left by setuid
     _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)

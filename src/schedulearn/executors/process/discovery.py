@@ -52,12 +52,16 @@ def gpu_minors() -> dict[DeviceId, int]:
     import pynvml
 
     found: dict[DeviceId, int] = {}
-    with suppress(pynvml.NVMLError):
+    try:
         pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return found
+    with suppress(pynvml.NVMLError):
         for index in range(pynvml.nvmlDeviceGetCount()):
             with suppress(pynvml.NVMLError):
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
                 found[DeviceId(_text(pynvml.nvmlDeviceGetUUID(handle)))] = int(pynvml.nvmlDeviceGetMinorNumber(handle))
+    with suppress(pynvml.NVMLError):
         pynvml.nvmlShutdown()
     return found
 

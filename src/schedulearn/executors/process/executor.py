@@ -32,15 +32,16 @@ from schedulearn.executors.process import leftovers
 from schedulearn.executors.process.beside import ProcessBeside
 from schedulearn.executors.process.claim import Claim, is_held, read_claim, runs, void
 from schedulearn.executors.process.cores import Cores
-from schedulearn.executors.process.discovery import gpu_devices, gpu_minors
+from schedulearn.executors.process.discovery import gpu_devices
 from schedulearn.executors.process.endings import end_of
+from schedulearn.executors.process.gpus import Denied, gpus_of_others
 from schedulearn.executors.process.limits import change_limits, known_control, limits_each, said_of_threads
 from schedulearn.executors.process.prepare import Limits as Confines
 from schedulearn.executors.process.prepare import prepare
 from schedulearn.executors.process.procfs import boot_id, descendants, stands_still, steady_time
 from schedulearn.executors.process.spawn import PATIENCE, signal_shim, spawn
 from schedulearn.executors.process.usage import UsageReader
-from schedulearn.executors.process.view import Mounts, detect_mounts, gpu_files
+from schedulearn.executors.process.view import Mounts, detect_mounts
 from schedulearn.executors.process.watcher import Watched, Watcher
 
 log = logging.getLogger(__name__)
@@ -70,7 +71,6 @@ class ProcessExecutor:
         self._log_cap = log_cap
         self._cgroups = permitted.detect() if cgroups is None else cgroups
         self._mounts = detect_mounts() if mounts is None else mounts
-        self._minors = gpu_minors() if node.devices else {}
         self._instance = instance_of(self._root)
         self._cores = Cores()
         self._watched: dict[WorkerId, Claim] = {}  # running, as far as we know
@@ -163,16 +163,21 @@ class ProcessExecutor:
     def _limits(self, launch: Launch) -> Confines:
         given = Limits(launch.cpu_limit, memory=launch.spec.resources.memory)
         held = given.times(workers_in(launch))
+        gpus = self._gpus_of_others(launch)
         plans = self._cgroups.plan(
             f"{self._instance}-{launch.worker}",
             held.cpus,
             held.memory,
             all_workers=permitted.for_all_workers(self._node.capacity[MEMORY]),
-            denied=permitted.denied_gpus(self._minors, launch.devices),
+            denied=permitted.gpu_rules(gpus.minors),
         )
         cores = [] if given.cpus is None else self._cores.take(launch.worker, given.cpus * most_in(launch))
-        masked = tuple(gpu_files(self._minors, launch.devices))
-        return Confines(plans, cores, self._log_cap, self._node.capacity[CPUS], self._mounts, masked)
+        return Confines(plans, cores, self._log_cap, self._node.capacity[CPUS], self._mounts, gpus.files)
+
+    def _gpus_of_others(self, launch: Launch) -> Denied:
+        """None where nothing could keep the worker from them."""
+        own_mounts = self._mounts.possible and launch.uid is not None
+        return gpus_of_others(launch.devices) if own_mounts or self._cgroups.devices else Denied()
 
     def _follow(self, worker: WorkerId) -> None:
         """Report what has become of a worker, and watch it if it still runs."""

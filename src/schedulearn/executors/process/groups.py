@@ -72,6 +72,12 @@ class Groups:
             remove_group(plan)
 
 
+def must_hold(orders: dict[str, Any]) -> set[str]:
+    """The controllers without which a worker may not run: nothing else keeps it from the GPUs of others."""
+    planned = {controller for plan in orders["groups"] for controller in plan["controllers"]}
+    return planned & {"devices"} if orders["uid"] is not None and orders["view"] is None else set()
+
+
 def join(plans: list[dict[str, Any]], pid: int) -> set[str]:
     """Put a process into groups that are there; the controllers that now hold it."""
     held: set[str] = set()

@@ -1,5 +1,7 @@
 """What separates the workers of this machine from each other, in words for its administrator."""
 
+import os
+
 from schedulearn.executors.process.cgroups import detect
 from schedulearn.executors.process.view import detect_mounts
 
@@ -9,7 +11,8 @@ def isolation(own_users: str, has_gpus: bool) -> list[str]:
     cgroups, mounts = detect(), detect_mounts()
     groups = f"control groups: {', '.join(cgroups.held)}" if cgroups.held else "no control groups"
     if not own_users:
-        return ["workers run as the service's own user", groups]
+        rights = ["no capabilities, no new privileges"] if os.geteuid() != 0 else []
+        return ["workers run as the service's own user, one domain of trust", *rights, groups]
     words = [f"own uids: {own_users}", "no capabilities, no new privileges"]
     if mounts.possible:
         hidden = "the data folder, the service's home" + (" and others' processes" if mounts.hide_processes else "")

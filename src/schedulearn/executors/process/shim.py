@@ -23,8 +23,15 @@ if __name__ == "__main__":  # -I leaves out the script's folder, -S the installe
 
 from schedulearn.executors.common.logwriter import LogWriter
 from schedulearn.executors.common.signed import CLAIM, EXIT, KEY_SIZE, signed
-from schedulearn.executors.process.child import PR_SET_CHILD_SUBREAPER, NotStarted, become, end_with, prctl
-from schedulearn.executors.process.groups import Groups
+from schedulearn.executors.process.child import (
+    NOT_DENIED,
+    PR_SET_CHILD_SUBREAPER,
+    NotStarted,
+    become,
+    end_with,
+    prctl,
+)
+from schedulearn.executors.process.groups import Groups, must_hold
 from schedulearn.executors.process.procfs import (
     boot_id,
     descendants,
@@ -136,6 +143,9 @@ class Supervisor:
         self.claim.update(child_pid=self.child, child_start_time=start_time(self.child))
         self._update_claim()
         held = self.groups.enter(self.child)
+        if not must_hold(self.launch) <= held:
+            os.close(go_write)
+            raise NotStarted(NOT_DENIED)
         limit = self.launch["memory"]
         self.watch_memory = limit is not None and "memory" not in held
         os.write(go_write, b"-" if "cpu" in held else b"a")

@@ -9,7 +9,7 @@ import os
 import pwd
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -17,14 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import schedulearn
-from schedulearn.domain.ids import DeviceId
 from schedulearn.executors.common.inside import inside_folder
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.executors.process import confine
 
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
 _SIZE = 0.5  # of the machine's memory that files in private folders may take; a memory limit counts them, too
-_GPU_FILE = "/dev/nvidia{}"  # by the GPU's minor number
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +89,6 @@ def _mounted_below(folder: str) -> bool:
     """Whether something is mounted there that another mount of the folder would uncover."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return any(line.split()[4].startswith(f"{folder}/") for line in lines)
-
-
-def gpu_files(minors: Mapping[DeviceId, int], given: Iterable[DeviceId]) -> list[str]:
-    """The device files of GPUs that a worker was not given."""
-    others = {minor for device, minor in minors.items() if device not in set(given)}
-    return _existing(_GPU_FILE.format(minor) for minor in sorted(others))
 
 
 def _homes() -> list[str]:
