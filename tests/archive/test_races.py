@@ -4,6 +4,7 @@ Each test has the user at work all the time, and the service do the same thing m
 every interleaving, so a test can only fail if something was really followed.
 """
 
+import errno
 import io
 import os
 import tarfile
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from schedulearn.archive import child
 from schedulearn.archive.remove import remove_tree
 from schedulearn.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.archive import Entry, pack, unpack
@@ -20,9 +22,11 @@ from schedulearn.executors.common.folders import commit, newest_file, prepare_jo
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.executors.docker.layers import setup_of
 from schedulearn.executors.docker.shared import SharedCheckpoints
+from schedulearn.executors.process.procfs import descendants
 from schedulearn.service.files import tar_of
 from schedulearn.service.housekeeping import folder_size
 from support.swapping import USER, swap_for_links, swapping
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user, and be lured by one")
 OWNER = (USER, USER)
@@ -122,6 +126,48 @@ def test_what_is_fetched_replaces_a_folder(job: JobPaths, mine: Path, outside: P
         for _ in range(ROUNDS):
             commit(worker(1), job, job.run, lambda fresh: unpack(packed, fresh, OWNER), keep_newer=True)
     assert job.run.lstat().st_uid == USER
+
+
+def test_whoever_unpacks_takes_no_signals_from_its_user(tmp_path: Path, mine: Path) -> None:
+    """Else a job could stop it, and with it a thread that starts everybody's jobs."""
+    fresh, tried = tmp_path / "fresh", list[int]()
+    fresh.mkdir()
+
+    def chunks() -> Iterator[bytes]:
+        first, *rest = pack([Entry("work", mine)], OWNER)
+        yield first
+        pid = wait_until(unpacking, what="it has become its user")
+        tried.append(signalled(pid))
+        yield from rest
+
+    unpack(chunks(), fresh, OWNER)
+    assert tried == [errno.EPERM]
+    assert {path.lstat().st_uid for path in fresh.rglob("*")} == {USER}
+
+
+def unpacking() -> int | None:
+    """The process that unpacks for this one, once it makes files as the user."""
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):
+            status = Path(f"/proc/{pid}/status").read_text()
+            effective = next(line.split()[2] for line in status.splitlines() if line.startswith("Uid:"))
+            if effective == str(USER) and child.__file__.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return pid
+    return None
+
+
+def signalled(pid: int) -> int:
+    """What the system says to the user who tries it; 0: it is done."""
+    trying = os.fork()
+    if trying == 0:
+        try:
+            os.setgid(USER)
+            os.setuid(USER)
+            os.kill(pid, 0)
+        except OSError as error:
+            os._exit(error.errno or 255)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(trying, 0)[1])
 
 
 def test_a_folder_is_packed_and_looked_at(mine: Path, outside: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import ExecutorError, InvalidSpec
+from schedulearn.domain.errors import ExecutorError, InvalidSpec, NotFound
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.executors.docker.mounts import Bind, check_roots, checked_mounts, concealed, parse_mount
 from schedulearn.executors.docker.names import LOOK
@@ -296,6 +296,72 @@ def test_a_root_that_is_a_link_on_the_server_is_refused(containers: DockerBench,
     for job, root in enumerate((f"{host}/alias", f"{host}/deep/alias/sets"), start=1):
         outcome, _ = mounting(containers, "ls /in", f"{root}:/in", rules=Rules(mounts=(root,)), job=job)
         assert "is a link on this server" in refused(outcome)
+
+
+@pytest.mark.parametrize(
+    ("setup", "place"),
+    [
+        ("mkdir -p /work/in && ln -s /work/in /elsewhere", "/elsewhere"),
+        ("mkdir -p /checkpoint/in && ln -s / /elsewhere", "/elsewhere/checkpoint/in"),
+        ("ln -s /work /elsewhere", "/elsewhere"),
+    ],
+)
+def test_links_of_an_image_lead_no_mount_to_where_files_are_fetched_from(
+    containers: DockerBench, host: Path, setup: str, place: str
+) -> None:
+    """The engine follows them, and it is root who fills and fetches these folders: what nobody else may read, too."""
+    closed = host / "scratch" / "closed"
+    closed.write_text("top secret")
+    closed.chmod(0o600)
+    launch = containers.launch("true", spec={"mounts": (f"{host}/scratch:{place}:rw",), "setup": (setup,)})
+    outcome = containers.run(launch, rules=Rules(mounts=(f"{host}/scratch:rw",)))
+    job = containers.paths(launch).job
+    assert not [path for path in job.folder.rglob("closed") if path.read_text() == "top secret"]
+    assert "/elsewhere is a link" in refused(outcome)
+    assert containers.containers() == []
+
+
+def test_links_that_a_job_makes_lead_nobody_to_what_it_cannot_read(containers: DockerBench, host: Path) -> None:
+    """The engine looks up where mounts and files are with each call, as root; a job may have moved all around them."""
+    closed = host / "sets" / "one" / "closed"
+    closed.write_text("top secret")
+    closed.chmod(0o600)
+    move = "mkdir -p b/in && mv /opt/a /opt/c && ln -s /work/b /opt/a && ln -s /opt/c/in l"
+    launch = containers.launch(
+        f"{move} && echo up > up; until [ -e end ]; do sleep 0.05; done; cat l/one/x; cat l/one/closed",
+        spec={"mounts": (f"{host}/sets:/opt/a/in",), "setup": ("mkdir -p /opt && chmod 777 /opt",)},
+    )
+    executor = containers.executor(rules=Rules(mounts=(f"{host}/sets",)))
+    executor.start(launch)
+    containers.content(launch, "up")
+    for path in ("", "b", "b/in/one/closed", "b/in/one"):
+        files = executor.beside.files(launch.worker, path)
+        assert files is not None
+        assert b"top secret" not in b"".join(files)
+    for path in ("l/one/closed", "l/one/x", "l/one"):
+        with pytest.raises(NotFound, match="links are not followed"):
+            executor.beside.files(launch.worker, path)
+    containers.touch(launch, "end")
+    assert containers.ended(launch).exit_code == 1
+    said = containers.output(launch)
+    assert b"\ndata" in said  # it could read this, and not the other
+    assert b"Permission denied" in said
+    job = containers.paths(launch).job
+    assert (job.run / "b" / "in" / "one" / "x").read_text() == "data"  # what it can read may be fetched
+    assert not list(job.folder.rglob("closed"))
+
+
+def test_links_of_an_image_do_not_deceive_who_looks(containers: DockerBench, host: Path) -> None:
+    """All that is looked at would lie in one place, and a plain folder in front of the link of the same name."""
+    (host / "sets" / "one" / "one").symlink_to(host / "secret")
+    links = " && ".join(f"ln -s /here /schedulearn-look/{number}" for number in range(20))
+    launch = containers.launch(
+        "cat /in/token",
+        spec={"mounts": (f"{host}/sets/one/one:/in",), "setup": (f"mkdir /here /schedulearn-look && {links}",)},
+    )
+    outcome = containers.run(launch, rules=Rules(mounts=(f"{host}/sets",)))
+    assert b"top secret" not in containers.output(launch)
+    assert f"{host}/sets/one/one is a link" in refused(outcome)
 
 
 def test_what_is_no_file_and_no_folder_is_refused(

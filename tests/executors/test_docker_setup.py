@@ -24,9 +24,10 @@ from schedulearn.executors.docker import layers
 from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.executor import THREADS
 from schedulearn.executors.docker.layers import REPOSITORY, Setup, means_of, setup_of
-from schedulearn.executors.docker.names import SETUP
+from schedulearn.executors.docker.names import LOOK, SETUP, worker_of
 from schedulearn.executors.docker.rounds import Rounds
 from schedulearn.executors.docker.rules import Rules
+from support.base_image import IMAGE
 from support.bench import Workbench
 from support.docker import Daemon
 from support.docker_bench import DockerBench
@@ -245,6 +246,32 @@ def test_nothing_but_files_is_read_for_setup(tmp_path: Path) -> None:
     (tmp_path / "away").symlink_to("/etc")
     found = setup_of(("ls d d/pipe d/link away/passwd", "x" * 5000), tmp_path)
     assert [path for path, _, _ in found.files] == ["d/f"]
+
+
+def test_labels_of_an_image_make_no_worker_of_its_preparation(containers: DockerBench) -> None:
+    """It inherits them. Another's job could not be forgotten while it runs, and its own network would be removed."""
+    theirs = containers.launch("true", job=7)
+    executor = containers.executor()
+    executor.start(theirs)
+    assert containers.ended(theirs).ok
+    with containers.daemon.client() as client:
+        made = client.api.create_container(IMAGE, "true")["Id"]
+        client.api.commit(made, "labelled", "latest", changes=["LABEL schedulearn.worker=7.1.0 schedulearn.look=7.1.0"])
+        client.api.remove_container(made)
+    try:
+        launch = containers.launch("true", spec={"image": "labelled", "setup": ("exec sleep 1000",)})
+        executor.start(launch)
+        with containers.daemon.client() as client:
+            [preparing] = containers.until(lambda: client.api.containers(filters={"label": SETUP}), "it runs")
+        assert worker_of(preparing["Labels"]) is None
+        assert preparing["Labels"][LOOK] == ""
+        executor.forget(theirs.worker.job)
+        containers.until(lambda: not containers.paths(theirs).job.folder.exists(), "the other job is forgotten")
+        executor.stop(launch.worker, launch.node, 0)
+        containers.ended(launch)
+    finally:
+        with containers.daemon.client() as client:
+            client.api.remove_image("labelled", force=True)
 
 
 # --- what it may use

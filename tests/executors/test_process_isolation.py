@@ -1,10 +1,13 @@
 """What a worker with a user of its own can see and do, and that nobody can pass for its supervisor."""
 
+import fcntl
 import json
 import os
 import signal
 import stat
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +20,27 @@ from schedulearn.executors.process import cgroups as permitted
 from schedulearn.executors.process.cgroups import Cgroups
 from schedulearn.executors.process.claim import Claim, read_claim
 from schedulearn.executors.process.isolation import isolation
+from schedulearn.executors.process.procfs import descendants
 from schedulearn.executors.process.view import NO_MOUNTS, Mounts, User, detect_mounts
 from support.bench import NODE
 
 UID = 70_123
+# Has a key in its session's keyring, as who logs in with Kerberos has; looks for it as a job's process would.
+WITH_A_KEY = """
+import ctypes, os, sys
+from schedulearn.executors.process.confine import _KEYCTL, drop_rights
+libc, keyctl = ctypes.CDLL(None), _KEYCTL.get(os.uname().machine)
+JOIN, SEARCH, OWN = 1, 10, -3
+if keyctl is None or libc.syscall(keyctl, JOIN, None) < 0:
+    sys.exit("keys cannot be used here")
+def found():
+    return libc.syscall(keyctl, SEARCH, OWN, b"user", b"secret", 0) > 0
+add_key = keyctl - 2  # so it is on every machine of that table
+libc.syscall(add_key, b"user", b"secret", b"of root", 7, OWN)
+before = found()
+drop_rights(int(sys.argv[1]), int(sys.argv[1]), [])
+print(before, found())
+"""
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 
 
@@ -55,11 +75,53 @@ def test_it_has_no_rights_beyond_its_users(bench: Any) -> None:
 
 
 @as_root
+def test_keys_of_whoever_started_the_service_are_not_lent_to_it() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", WITH_A_KEY, str(UID)], capture_output=True, text=True, check=False, cwd="/"
+    )
+    if "keys cannot be used here" in ran.stderr:
+        pytest.skip(ran.stderr.strip())
+    assert ran.stdout.split() == ["True", "False"], ran.stderr
+
+
+@as_root
 def test_without_mounts_of_its_own_it_has_no_rights_either(bench: Any) -> None:
     """Where the system permits no mounts, the rest is in force, and it is said that they are not."""
     launch = bench.launch("grep -E 'CapBnd|NoNewPrivs' /proc/self/status; id -u", uid=UID, gid=UID)
     assert bench.run(launch, mounts=NO_MOUNTS).ok
     assert bench.output(launch).split() == [b"CapBnd:", b"0" * 16, b"NoNewPrivs:", b"1", str(UID).encode()]
+
+
+# --- what others of its user can do to it
+
+
+@as_root
+def test_it_is_given_up_if_its_user_stops_it_before_it_runs(bench: Any) -> None:
+    """Else whoever starts it would wait for ever, and could not be told to end."""
+    program = bench.root / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # how the system tells us that somebody wants to open it
+    handle = os.open(program, os.O_RDWR)
+    try:
+        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_WRLCK)  # whoever opens it has to wait
+        launch = bench.launch((str(program),), uid=UID, gid=UID)
+        bench.executor(mounts=NO_MOUNTS).start(launch)
+        os.kill(bench.until(lambda: of_user(UID), "it has become its user"), signal.SIGSTOP)
+        outcome = bench.ended(launch)
+    finally:
+        os.close(handle)
+        signal.signal(signal.SIGIO, before)
+    assert (outcome.ending, "stopped it before it ran" in outcome.detail) == (Ending.NOT_STARTED, True)
+
+
+def of_user(uid: int) -> int | None:
+    """A process below this one that runs as that user."""
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):
+            if f"\nUid:\t{uid}\t" in Path(f"/proc/{pid}/status").read_text():
+                return pid
+    return None
 
 
 # --- what it can see

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ from schedulearn.domain.outcome import Ending
 from schedulearn.domain.spec import WorkerResources
 from schedulearn.executors.process.cgroups import MOST_PROCESSES, NO_CGROUPS, Cgroups, detect
 from schedulearn.executors.process.cores import Cores
-from schedulearn.executors.process.groups import Groups
+from schedulearn.executors.process.groups import Groups, close_groups
+from schedulearn.executors.process.leftovers import read_orders
+from support.bench import DEADLINE
 
 MB = 1_000_000
 EAT = """
@@ -33,6 +37,23 @@ if os.fork() == 0:
     time.sleep(1.5)
     os._exit(0)
 os.wait()
+"""
+# A shim with one child is told to end all.
+KILL = """
+import os, time
+from schedulearn.executors.process.shim import Supervisor
+child = os.fork()
+if child == 0:
+    time.sleep(1000)
+class Groups:
+    def close(self):
+        print('alive', os.waitpid(child, os.WNOHANG) == (0, 0))
+    def members(self):
+        return set()
+shim = Supervisor('/nowhere', -1, None, b'')
+shim.groups = Groups()
+shim._kill_tree()
+print('over', shim.childless)
 """
 
 
@@ -228,3 +249,52 @@ def test_detect_nothing(tmp_path: Path) -> None:
 def test_a_worker_may_have_only_so_many_processes() -> None:
     plans = Cgroups(pids=Path("/groups")).plan("1.1.0", None, None)
     assert plans[0]["steps"][-1] == ("write", "/groups/schedulearn/1.1.0/pids.max", str(MOST_PROCESSES))
+
+
+# --- nobody gets away
+
+
+def counting_group(bench: Any) -> Path:
+    """The group that counts the processes of the one worker."""
+    return next(group for group in bench.groups() if (group / "pids.max").exists())
+
+
+def test_groups_are_closed_before_anybody_is_killed() -> None:
+    """Else whoever forks faster than it is killed gets away."""
+    ran = subprocess.run([sys.executable, "-c", KILL], capture_output=True, text=True, check=True, cwd="/")
+    assert ran.stdout.split() == ["alive", "True", "over", "True"]
+
+
+def test_what_else_is_in_its_groups_ends_with_it(bench: Any, real_cgroups: Cgroups) -> None:
+    """Such as what was started beside it, and got away from whoever started it."""
+    launch = bench.launch("until [ -e end ]; do sleep 0.02; done")
+    bench.executor(cgroups=real_cgroups).start(launch)
+    bench.started(launch)
+    with subprocess.Popen(["sleep", "1000"]) as stray:
+        try:
+            (counting_group(bench) / "cgroup.procs").write_text(str(stray.pid))
+            (bench.paths(launch).job.run / "end").touch()
+            assert bench.ended(launch).ok
+            assert stray.wait(DEADLINE) == -signal.SIGKILL
+        finally:
+            stray.kill()
+
+
+def test_a_closed_group_takes_no_new_processes(bench: Any, real_cgroups: Cgroups) -> None:
+    code = """
+import os, time
+while not os.path.exists('go'):
+    time.sleep(0.01)
+try:
+    os.fork()
+except OSError as error:
+    print(error.errno == 11)
+"""
+    launch = bench.python(code)
+    bench.executor(cgroups=real_cgroups).start(launch)
+    bench.started(launch)
+    counting_group(bench)
+    close_groups(read_orders(bench.paths(launch))["groups"])
+    (bench.paths(launch).job.run / "go").touch()
+    assert bench.ended(launch).ok
+    assert bench.output(launch) == b"True\n"

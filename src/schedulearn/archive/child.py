@@ -28,7 +28,7 @@ from schedulearn.archive.reader import (
     inside,
     sized,
 )
-from schedulearn.archive.rules import Members
+from schedulearn.archive.rules import Members, Readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 CHECK, SNAPSHOT, FETCHED = "check", "snapshot", "fetched"  # what can be asked for
 PROBLEMS = {kind.__name__: kind for kind in (Damaged, Refused, TooLarge)}
 LIMITS = ("RLIMIT_CPU", "RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_CORE", "RLIMIT_NPROC")
+NOBODY = 65534
 _NICE = 5  # whoever waits for a page waits less
 _BUFFER = 1 << 18
 
@@ -63,7 +64,9 @@ def _confine(orders: dict[str, int]) -> None:
     if "uid" in orders:
         os.setgroups([])
         os.setresgid(orders["gid"], orders["gid"], orders["gid"])
-        os.setresuid(orders["uid"], orders["uid"], orders["uid"])
+        # Files are made by the second. Signals are taken from the first and the third: a job of the same user would
+        # stop this process, and whoever waits for it.
+        os.setresuid(NOBODY, orders["uid"], NOBODY)
     for name in LIMITS:
         kind = getattr(resource, name)
         most = resource.getrlimit(kind)[1]
@@ -102,8 +105,11 @@ def _unpack_fetched(orders: dict[str, int], source: Source) -> float:
     folder = orders["folder"]
     disk = os.fstatvfs(folder)
     reader = Reader(source, min(orders["most_bytes"], disk.f_blocks * disk.f_frsize), orders["most_members"])
+    readable = Readable(orders["reader_uid"], orders["reader_gid"]) if "reader_uid" in orders else None
     with Extractor(folder, Room(folder)) as extractor:
         for member in reader:
+            if readable and not readable(member):
+                continue
             newest = max(newest, member.mtime)
             parts = inside(member.name)[1:]
             if member.kind is SPECIAL or (not parts and member.kind is not FOLDER):

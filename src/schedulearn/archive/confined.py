@@ -13,7 +13,7 @@ from schedulearn.archive import child
 from schedulearn.archive.reader import Refused
 
 Owner = tuple[int, int] | None  # uid, gid; None: the service's own
-NOBODY = (65534, 65534)
+NOBODY = (child.NOBODY, child.NOBODY)
 MOST_SNAPSHOT_FILES = 200_000
 MOST_FETCHED_FILES = 2_000_000
 MOST_FETCHED = 1 << 40  # bytes that are fetched of one container's folder, whatever its disk has
@@ -47,9 +47,16 @@ def unpack_snapshot(archive: Path, folder: Path, owner: Owner, most_bytes: int) 
         _run(child.SNAPSHOT, orders | {"folder": opened}, source, _UNPACK_SECONDS)
 
 
-def unpack_fetched(chunks: Iterable[bytes], folder: Path, owner: Owner, most_bytes: int = MOST_FETCHED) -> float:
-    """Fill an empty folder, in the same way, with what an engine sends of one; the newest time of change in it."""
+def unpack_fetched(
+    chunks: Iterable[bytes], folder: Path, owner: Owner, most_bytes: int = MOST_FETCHED, reader: Owner = None
+) -> float:
+    """Fill an empty folder, in the same way, with what an engine sends of one; the newest time of change in it.
+
+    `reader`: only what this user could read there, by its owner and its mode.
+    """
     orders = _orders(owner, most_bytes, MOST_FETCHED_FILES, _FETCH_CPU)
+    if reader:
+        orders |= {"reader_uid": reader[0], "reader_gid": reader[1]}
     with (
         _Folder(folder, owner) as opened,
         _started(child.FETCHED, orders | {"folder": opened}, subprocess.PIPE) as process,

@@ -6,6 +6,7 @@ from schedulearn.archive.reader import FOLDER, HARD_LINK, LINK, MOST_DEPTH, SPEC
 
 _MOST_HOPS = 40  # as many links as a kernel follows
 _MOST_STEPS = 5_000_000  # of all links together: each may lead through all the others
+_READ, _LOOK_INTO = 0o4, 0o5
 
 
 class Members:
@@ -87,6 +88,38 @@ class Members:
                     return
                 here.pop()
                 waiting += _steps(link, self._links[path])
+
+
+class Readable:
+    """Looks at members in turn: could this user read them? Not if a folder around one is closed to it.
+
+    An engine reads as root, and links that a job or its image has made may have led it to files of others.
+    """
+
+    def __init__(self, uid: int, gid: int) -> None:
+        self._uid, self._gid = uid, gid
+        self._closed: set[str] = set()  # folders
+
+    def __call__(self, member: Member) -> bool:
+        path = "/".join(inside(member.name))
+        if self._may_read(member) and not self._is_in_closed(path):
+            return member.kind is not HARD_LINK or not self._is_in_closed("/".join(inside(member.target)))
+        if member.kind is FOLDER:
+            self._closed.add(path)
+        return False
+
+    def _may_read(self, member: Member) -> bool:
+        if member.kind is LINK or member.uid == self._uid:
+            return True
+        bits = member.mode >> 3 if member.gid == self._gid else member.mode
+        needed = _LOOK_INTO if member.kind is FOLDER else _READ
+        return bits & needed == needed
+
+    def _is_in_closed(self, path: str) -> bool:
+        if not self._closed:
+            return False
+        parts = path.split("/")
+        return any("/".join(parts[:length]) in self._closed for length in range(len(parts)))
 
 
 def _steps(link: str, target: str) -> list[str]:

@@ -22,6 +22,7 @@ from schedulearn.archive.reader import (
     Refused,
     TooLarge,
 )
+from schedulearn.archive.rules import Readable
 from schedulearn.archive.walk import Tree
 from schedulearn.domain.errors import ExecutorError
 
@@ -70,22 +71,28 @@ def _pack_folder(folder: Path, name: PurePosixPath, owner: tuple[int, int]) -> I
 # --- the other way
 
 
-def unpack(chunks: Iterable[bytes], folder: Path, owner: Owner, most: int = MOST_FETCHED) -> float:
+def unpack(
+    chunks: Iterable[bytes], folder: Path, owner: Owner, most: int = MOST_FETCHED, reader: Owner = None
+) -> float:
     """The content of the one folder that an archive holds; returns the newest time of change in it.
 
     It is done by a child that is the owner. The folder is empty, in one that only the service may enter.
     ExecutorError if a member would lie outside, or behind a link; TooMuch if there is more than `most` bytes.
+    `reader`: what this user could not read, where the archive was made, is left out.
     """
     with _words():
-        return unpack_fetched(chunks, folder, owner, most)
+        return unpack_fetched(chunks, folder, owner, most, reader)
 
 
-def moved(chunks: Iterable[bytes], place: str) -> Iterator[bytes]:
-    """The same archive with `place` instead of the name of the file or folder that it holds; special files left out."""
+def moved(chunks: Iterable[bytes], place: str, user: Owner = None) -> Iterator[bytes]:
+    """The same archive with `place` instead of the name of the file or folder that it holds; special files left out.
+
+    And so is what this user could not read.
+    """
     with _words():
-        reader = _reader(chunks)
+        reader, readable = _reader(chunks), Readable(*user) if user else None
         for member in reader:
-            if member.kind is SPECIAL:
+            if member.kind is SPECIAL or (readable and not readable(member)):
                 continue
             yield header_bytes(_renamed(member, place))
             while chunk := reader.read(CHUNK):

@@ -18,6 +18,7 @@ from schedulearn.executors.docker.names import INSTANCE, container_name
 
 CREATED, PAUSED = "created", "paused"
 _ALIVE = {"running", "paused", "restarting"}
+_LINK = 1 << 27  # as the engine writes the mode of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,11 @@ class Containers:
                 refusal.conflict or refusal.not_found or "not running" in str(refusal) or "not paused" in str(refusal)
             ):
                 raise
+
+
+def is_link(there: Mapping[str, Any]) -> bool:
+    """Of what `look_at` says."""
+    return bool(there["mode"] & _LINK)
 
 
 class _Kept:

@@ -73,7 +73,7 @@ class Fetcher:
 
         def fill(folder: Path) -> None:
             nonlocal newest
-            newest = unpack(self._containers.get(container, CHECKPOINT), folder, owner)
+            newest = unpack(self._containers.get(container, CHECKPOINT), folder, owner, reader=_user_of(paths))
             if not fits(newest):
                 raise _NotNow
 
@@ -99,7 +99,8 @@ class Fetcher:
             if refusal.not_found:  # the job removed the folder itself: what was kept stays
                 return
             raise
-        commit(worker, paths.job, folder, lambda fresh: unpack(chunks, fresh, owner), keep_newer)
+        user = _user_of(paths)
+        commit(worker, paths.job, folder, lambda fresh: unpack(chunks, fresh, owner, reader=user), keep_newer)
 
     def _fetch_spool(self, paths: WorkerPaths, container: str, owner: Owner) -> None:
         """Reports that the job could not deliver."""
@@ -194,6 +195,11 @@ def _may_be_older(paths: WorkerPaths) -> bool:
 def owner_of(paths: WorkerPaths) -> Owner:
     """Who owns the files of a worker that was started before."""
     return owner_here(ids_of(paths)) if "uid" in _read(paths.launch) else None
+
+
+def _user_of(paths: WorkerPaths) -> Owner:
+    """Who it runs as in its container; None if that was not written down."""
+    return ids_of(paths) if "uid" in _read(paths.launch) else None
 
 
 def ids_of(paths: WorkerPaths) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from schedulearn.executors.common.archive import Entry, pack
 from schedulearn.executors.docker.calls import Unreachable
 from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.images import Images
-from schedulearn.executors.docker.names import INSTANCE, SETUP, setup_name
+from schedulearn.executors.docker.names import SETUP, helper_labels, setup_name
 from schedulearn.executors.docker.networks import SHARED, Networks, setup_network
 from schedulearn.executors.docker.options import confinement
 from schedulearn.executors.docker.output import STAMP, Output
@@ -277,7 +277,7 @@ class Layers:
         return {
             "image": image["Id"],
             "name": name,
-            "labels": {INSTANCE: self._containers.instance, SETUP: key},
+            "labels": helper_labels(self._containers.instance, SETUP, key),
             "user": "0:0",
             place: ["/bin/sh", "-c", setup.script],
             "host_config": host,

@@ -8,17 +8,18 @@ the way is a link. That is looked up on the engine's own machine, through a cont
 import os
 import posixpath
 import re
+import secrets
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from schedulearn.domain.errors import ExecutorError, InvalidSpec
 from schedulearn.executors.docker.calls import Refused
-from schedulearn.executors.docker.containers import Containers
+from schedulearn.executors.docker.containers import Containers, is_link
 from schedulearn.executors.docker.images import Images
-from schedulearn.executors.docker.names import INSTANCE, LOOK, look_name
+from schedulearn.executors.docker.names import LOOK, helper_labels, look_name
 from schedulearn.executors.docker.rules import CHECKPOINT, CONTROL, WORK
 
 # Of a server: its kernel and its devices, its sockets (the engine's among them), its passwords, the engine's own data.
@@ -28,8 +29,7 @@ _HIDES = (WORK, CHECKPOINT, CONTROL, "/proc", "/sys", "/dev")  # nothing is moun
 _ENGINES_OWN = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")  # files that the engine mounts itself
 MOST = 32  # of one job: each is looked up on the server
 _DEEPEST = 64  # folders in one
-_LOOK_AT = "/schedulearn-look"
-_DIRECTORY, _LINK = 1 << 31, 1 << 27  # as the engine writes the mode of a file
+_DIRECTORY = 1 << 31  # as the engine writes the mode of a file
 _SPECIAL = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19  # devices, pipes, sockets, and what nobody knows
 
 
@@ -210,7 +210,8 @@ class Sight:
         steps = [str(path) for path in (*_above(source), PurePosixPath(source))]
         name = look_name(self._containers.instance, who)
         self._containers.remove(name)
-        places = {posixpath.dirname(step): f"{_LOOK_AT}/{number}" for number, step in enumerate(steps)}
+        place = f"/{secrets.token_hex(16)}"  # where no link of the image can lie
+        places = {posixpath.dirname(step): f"{place}/{number}" for number, step in enumerate(steps)}
         try:
             container = self._containers.create(self._options(name, image, who, places))
         except Refused as refusal:
@@ -220,7 +221,7 @@ class Sight:
                 there = self._containers.look_at(
                     container, posixpath.join(places[posixpath.dirname(step)], posixpath.basename(step))
                 )
-                _check_step(step, there["mode"] if there else None, is_end=step == source)
+                _check_step(step, there, is_end=step == source)
         finally:
             self._containers.remove(container)
 
@@ -228,7 +229,7 @@ class Sight:
         return {
             "image": image,
             "name": name,
-            "labels": {INSTANCE: self._containers.instance, LOOK: who},
+            "labels": helper_labels(self._containers.instance, LOOK, who),
             "entrypoint": ["/never-started"],
             "host_config": {
                 "network_mode": "none",
@@ -243,10 +244,23 @@ def _above(path: str) -> list[PurePosixPath]:
     return list(PurePosixPath(path).parents)[-2::-1]
 
 
-def _check_step(step: str, mode: int | None, is_end: bool) -> None:
-    if mode is None:
+def check_places(binds: Sequence[Bind], containers: Containers, container: str) -> None:
+    """ExecutorError if a link of its image leads a mount of this container to where it should not be.
+
+    The engine follows it, and fills and fetches as root what lies in the job's folders.
+    """
+    steps = {step for bind in binds for step in (*_above(bind.target), PurePosixPath(bind.target))}
+    for step in sorted(steps):
+        there = containers.look_at(container, str(step))
+        if there and is_link(there):
+            raise ExecutorError(f"{step} is a link in the image: a mount must name the path that it leads to")
+
+
+def _check_step(step: str, there: Mapping[str, Any] | None, is_end: bool) -> None:
+    if there is None:
         raise ExecutorError(f"there is no {step} on this server")
-    if mode & _LINK:
+    mode: int = there["mode"]
+    if is_link(there):
         raise ExecutorError(f"{step} is a link on this server, and links are not followed: name the path it leads to")
     if mode & _SPECIAL or not (is_end or mode & _DIRECTORY):
         raise ExecutorError(f"{step} is neither a folder nor a plain file on this server")

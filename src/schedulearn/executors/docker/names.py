@@ -34,6 +34,14 @@ def worker_labels(instance: str, worker: WorkerId) -> dict[str, str]:
     return {INSTANCE: instance, WORKER: str(worker), **parts}
 
 
+def helper_labels(instance: str, kind: str, whose: str) -> dict[str, str]:
+    """Of a container that is no worker's, whatever its image says: it inherits the labels of that, too.
+
+    `kind`: SETUP or LOOK.
+    """
+    return {WORKER: "", **dict.fromkeys(_PARTS, ""), SETUP: "", LOOK: "", INSTANCE: instance, kind: whose}
+
+
 def worker_of(labels: Mapping[str, str]) -> WorkerId | None:
     """None: it is not a worker's container."""
     try:

@@ -190,7 +190,8 @@ def _whose(state: State) -> str:
     worker = worker_of(state.labels)
     if worker:
         return str(worker.of)
-    return setup_network(state.labels[SETUP]) if SETUP in state.labels else ""
+    key = state.labels.get(SETUP)
+    return setup_network(key) if key else ""
 
 
 def _network(told: Any) -> Network:

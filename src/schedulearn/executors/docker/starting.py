@@ -24,7 +24,7 @@ from schedulearn.executors.docker.control import kept_control
 from schedulearn.executors.docker.ending import orders_of, owner_here
 from schedulearn.executors.docker.images import Images, variable_of
 from schedulearn.executors.docker.layers import Layers, Unwanted, means_of, setup_of
-from schedulearn.executors.docker.mounts import Sight, checked_mounts
+from schedulearn.executors.docker.mounts import Sight, check_places, checked_mounts
 from schedulearn.executors.docker.names import SETUP
 from schedulearn.executors.docker.networks import OWN, Networks, network_for
 from schedulearn.executors.docker.options import (
@@ -170,6 +170,7 @@ def _made(launch: Launch, paths: WorkerPaths, site: Site, image: dict[str, Any],
     options = container_options(launch, rules, image["Id"], containers.instance, net, binds, python_path)
     container = containers.create(options)
     try:
+        check_places(binds, containers, container)
         entries = content(launch, paths.job, kept_control(paths), with_checkpoint=not site.shared)
         containers.put(container, pack(entries, identity(launch, rules)))
         if launch.spec.command and (program := command_of(launch)[0]) != SHELL:

@@ -26,7 +26,7 @@ from schedulearn.executors.process.child import (
     end_with,
     prctl,
 )
-from schedulearn.executors.process.groups import join, must_hold, remove_group
+from schedulearn.executors.process.groups import close_groups, join, must_hold, remove_group
 from schedulearn.executors.process.procfs import descendants, read_text, send, start_time
 
 TYPE_CHECKING = False  # importing typing would be slow
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 KILL_TIME = 10.0  # seconds until a process that does not die is left alone
 LOST = 125  # the exit code if it cannot be told how the command ended
+_REFUSED = b"r"  # instead of the word to begin: the group that keeps it from the GPUs of others does not hold it
 
 
 def main(folder: str) -> int:
@@ -50,12 +51,14 @@ def main(folder: str) -> int:
     namespace = _mounts_of(told["worker"][0]) if orders["view"] is not None else None
     if start_time(told["worker"][0]) != told["worker"][1]:
         return 128 + signal.SIGKILL  # it has ended: the mounts may be another's
-    command = _spawn(orders, told["argv"], namespace)
+    command = _spawn(orders, told["argv"], namespace, worker)
     handle = os.pidfd_open(command)
     poll = select.poll()
     for fd in (handle, worker, 0):
         poll.register(fd, select.POLLIN)
     poll.poll()
+    if _over(worker):
+        close_groups(orders["groups"])
     status = _kill_tree(command)
     if start_time(told["shim"][0]) != told["shim"][1]:
         for plan in orders["groups"]:  # the shim could not, while the command was in them
@@ -91,7 +94,15 @@ def _mounts_of(pid: int) -> int | None:
         return None
 
 
-def _spawn(orders: dict[str, Any], argv: list[str], namespace: int | None) -> int:
+def _over(process: int) -> bool:
+    """Whether the process with this handle has ended."""
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _spawn(orders: dict[str, Any], argv: list[str], namespace: int | None, worker: int) -> int:
+    """It runs only if the worker still did once it was in the groups: from then on it is killed with them."""
     go_read, go_write = os.pipe()
     parent = os.getpid()
     pid = os.fork()
@@ -100,7 +111,9 @@ def _spawn(orders: dict[str, Any], argv: list[str], namespace: int | None) -> in
         _become_command(orders, argv, parent, go_read, namespace)
     os.close(go_read)
     held = join(orders["groups"], pid)
-    if must_hold(orders) <= held:
+    if not must_hold(orders) <= held:
+        os.write(go_write, _REFUSED)
+    elif not _over(worker):
         os.write(go_write, b"-" if "cpu" in held else b"a")
     os.close(go_write)
     return pid
@@ -114,6 +127,8 @@ def _become_command(orders: dict[str, Any], argv: list[str], parent: int, go: in
         end_with(parent)
         order = os.read(go, 1)
         if not order:
+            os._exit(128 + signal.SIGKILL)
+        if order == _REFUSED:
             raise NotStarted(NOT_DENIED)
         if order == b"a" and orders["cores"]:
             os.sched_setaffinity(0, orders["cores"])

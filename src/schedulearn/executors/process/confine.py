@@ -10,6 +10,7 @@ on its way to a job's command; `gain_nothing` also by others. Which folders it i
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -25,6 +26,9 @@ _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 24, 38, 47
 _CAP_AMBIENT_CLEAR_ALL = 4
 _CAPABILITY_VERSION_3 = 0x20080522
 _MOST_CAPABILITIES = 64
+# The C library has no function for it; other machines are not known to run this.
+_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
+_KEYCTL_JOIN_SESSION_KEYRING = 1
 _STAGE = "/tmp"  # where the file system for private folders is mounted before these are put into their places
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -104,6 +108,7 @@ def drop_rights(uid: int, gid: int, groups: list[int]) -> None:
     for number in range(_MOST_CAPABILITIES):
         if _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) != 0:
             break  # the kernel knows no more
+    _leave_keyring()
     os.setgroups(groups)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
@@ -116,6 +121,19 @@ def gain_nothing() -> None:
     header, none = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
     _call("capset", header, none)  # those that would be inherited are left by setuid
     _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def _leave_keyring() -> None:
+    """For one of its own. Whoever inherits a session's keyring may read the keys in it, whatever user it becomes.
+
+    As root: it counts among root's keys, and a user who has used up its own cannot keep the old one by that.
+    """
+    number = _KEYCTL.get(os.uname().machine)
+    if number is None or _libc.syscall(ctypes.c_long(number), _KEYCTL_JOIN_SESSION_KEYRING, None) >= 0:
+        return
+    why = ctypes.get_errno()
+    if why not in (errno.ENOSYS, errno.EPERM):  # there are no keys here, or they are kept from all of us
+        raise OSError(why, f"keyctl: {os.strerror(why)}")
 
 
 def main() -> int:

@@ -67,6 +67,12 @@ class Groups:
                 return True
         return False
 
+    def close(self) -> None:
+        close_groups(self.made)
+
+    def members(self) -> set[int]:
+        return members_of(self.made)
+
     def remove(self) -> None:
         for plan in self.made:
             remove_group(plan)
@@ -76,6 +82,22 @@ def must_hold(orders: dict[str, Any]) -> set[str]:
     """The controllers without which a worker may not run: nothing else keeps it from the GPUs of others."""
     planned = {controller for plan in orders["groups"] for controller in plan["controllers"]}
     return planned & {"devices"} if orders["uid"] is not None and orders["view"] is None else set()
+
+
+def close_groups(plans: list[dict[str, Any]]) -> None:
+    """From now on nobody in them can fork: else a program that forks faster than it is killed would get away."""
+    for plan in plans:
+        with suppress(OSError):  # only the group that counts processes has this file
+            _write(f"{plan['dir']}/pids.max", "0")
+
+
+def members_of(plans: list[dict[str, Any]]) -> set[int]:
+    """The processes in groups that are there."""
+    found: set[int] = set()
+    for plan in plans:
+        with suppress(OSError):
+            found.update(map(int, read_text(f"{plan['dir']}/cgroup.procs").split()))
+    return found - {0}  # one that cannot be seen from here; to a signal it would mean ourselves
 
 
 def join(plans: list[dict[str, Any]], pid: int) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from schedulearn.domain.ids import WorkerId
 from schedulearn.executors.common.paths import LARGEST_LAUNCH, WorkerPaths, read_json
 from schedulearn.executors.process.claim import Claim
-from schedulearn.executors.process.groups import remove_group
+from schedulearn.executors.process.groups import close_groups, members_of, remove_group
 from schedulearn.executors.process.procfs import all_pids, boot_id, send, stat_fields
 
 PATIENCE = 5.0  # seconds until a process that does not die is left alone
@@ -30,6 +30,7 @@ def clean(worker: WorkerId, paths: WorkerPaths, claim: Claim) -> None:
     if claim.boot_id != boot_id():
         return
     plans = read_orders(paths).get("groups", [])
+    close_groups(plans)
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         pids = set(_survivors(worker, paths, claim, plans))
@@ -43,9 +44,7 @@ def clean(worker: WorkerId, paths: WorkerPaths, claim: Claim) -> None:
 
 
 def _survivors(worker: WorkerId, paths: WorkerPaths, claim: Claim, plans: list[Any]) -> Iterator[int]:
-    for plan in plans:
-        with suppress(OSError):
-            yield from map(int, (Path(plan["dir"]) / "cgroup.procs").read_text().split())
+    yield from members_of(plans)
     # The path tells our 17.2.0 from that of a service with another data folder.
     marks = {f"SCHEDULEARN_WORKER={worker}".encode(), f"SCHEDULEARN_CONTROL={paths.control}".encode()}
     session = _session_of(claim)

@@ -150,10 +150,35 @@ class Supervisor:
         self.watch_memory = limit is not None and "memory" not in held
         os.write(go_write, b"-" if "cpu" in held else b"a")
         os.close(go_write)
-        with open(problem_read, "rb") as pipe:
-            problem = pipe.read()
+        try:
+            problem = self._hear(problem_read)
+        finally:
+            os.close(problem_read)
         if problem:
             raise NotStarted(problem.decode(errors="replace"))
+
+    def _hear(self, pipe: int) -> bytes:
+        """What keeps the command from running; nothing once it runs.
+
+        Just before, it is its user's, and other jobs of the same user could stop it. It would not go on by itself.
+        """
+        poll = select.poll()
+        poll.register(pipe, select.POLLIN)
+        said = b""
+        while True:
+            stopped = os.waitid(os.P_PID, self.child, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+            if stopped and not poll.poll(0):  # in this order: what is stopped says nothing more
+                raise NotStarted("another process of its user stopped it before it ran")
+            poll.register(self.wake, select.POLLIN)
+            ready = {fd for fd, _ in poll.poll()}
+            poll.unregister(self.wake)
+            if self.wake in ready:
+                _empty(self.wake)
+            if pipe in ready:
+                more = os.read(pipe, CHUNK)
+                if not more:
+                    return said
+                said += more
 
     def _become_worker(self, output: int, go: int, problem: int) -> NoReturn:
         """In the forked child: never returns."""
@@ -299,11 +324,16 @@ class Supervisor:
     # --- end
 
     def _kill_tree(self) -> None:
+        """With what is left in its groups: a command beside it may have got away from its companion."""
         deadline = time.monotonic() + KILL_TIME
         pause = 0.001
+        self.groups.close()
         self._reap()
-        while not self.childless and time.monotonic() < deadline:
-            self._signal_tree(signal.SIGKILL)
+        while (left := self.groups.members()) or not self.childless:
+            if time.monotonic() >= deadline:
+                return
+            for pid in left.union(descendants(os.getpid())):
+                send(pid, signal.SIGKILL)
             time.sleep(pause)
             pause = min(0.05, pause * 2)
             self._reap()
