@@ -347,3 +347,19 @@ def test_links_that_lead_out_are_not_followed(world: Any, ann: Any, job: int, ru
 
 def test_a_job_without_files(ann: Any, job: int, problem: Any) -> None:
     problem(ann.get(f"{JOBS}/{job}/files"), 404)
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        (2, {"min": 1, "want": 2, "max": 2}),
+        ("2", {"min": 1, "want": 2, "max": 2}),
+        ({"want": 2}, {"min": 1, "want": 2, "max": 2}),
+        ("2..2", 2),
+        ("2..3", "2..3"),
+        ({"min": 1, "max": 3}, "1..3"),
+    ],
+)
+def test_a_number_of_workers_is_what_is_wanted_and_a_range_is_a_range(ann: Any, asked: Any, shown: Any) -> None:
+    job = ann.post(JOBS, json={"command": "true", "workers": "1..4", "resources": {"cpus": 0.1}}).json()["id"]
+    assert ann.patch(f"{JOBS}/{job}", json={"workers": asked}).json()["spec"]["workers"] == shown

@@ -1,6 +1,7 @@
 """Workers that come and go while their job runs on: what follows from each event, as tables."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.job import Job
 from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.spec import Launcher, Preemptible
+from schedulearn.domain.spec import Launcher, Preemptible, Workers
 from schedulearn.domain.states import JobState, StopReason
 from schedulearn.estimate.facts import AssumedFacts
 from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
@@ -444,7 +445,19 @@ def test_the_range_of_a_running_job_is_changed_without_a_restart(low: int, high:
     update(w, low, high)
     assert (w.crew(1), w.job(1).attempt, w.job(1).state) == (crew, 1, JobState.RUNNING)
     assert (w.job(1).shape.workers.min, w.job(1).shape.workers.max) == (low, high)
-    assert causes(w, "updated") == [f"workers {low}..{high} set by ann"]
+    assert causes(w, "updated") == [f"workers {low}{f'..{high}' * (low != high)} set by ann"]
+
+
+def test_what_is_wanted_is_had_at_once_and_the_least_stays_what_it_was() -> None:
+    w = world(policy="fifo")
+    w.submit(hot(1, (1, 1, 2)))
+    w.started(1)
+    asked = Workers(1, 1, 2).wanting(2)
+    w.cycle(ev.UpdateAsked(w.now, JobId(1), "ann", {"workers": asdict(asked)}))
+    w.started(1)
+    assert (w.crew(1), causes(w, "updated")) == ([0, 1], ["workers 1..2, 2 wanted set by ann"])
+    w.exited(1, KILLED, rank=1)
+    assert (w.crew(1), w.job(1).state) == ([0], JobState.RUNNING), "one that is lost is only missed"
 
 
 def test_a_launcher_that_was_started_for_one_number_keeps_it() -> None:

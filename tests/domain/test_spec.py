@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,3 +45,21 @@ def test_ids_read_back() -> None:
     assert str(worker) == "17.2.0"
     assert WorkerId.parse("17.2.0") == worker
     assert AttemptId.parse("17.2") == worker.of
+
+
+@pytest.mark.parametrize(
+    ("had", "number", "has"),
+    [
+        ((1, 1, 4), 2, (1, 2, 2)),  # the least stays: one that is lost is only missed
+        ((1, 2, 2), 4, (1, 4, 4)),
+        ((3, 3, 6), 2, (2, 2, 2)),
+        ((2, 2, 2), 3, (3, 3, 3)),  # of a fixed number another one
+    ],
+)
+def test_another_number_of_workers(had: tuple[int, int, int], number: int, has: tuple[int, int, int]) -> None:
+    assert Workers(*had).wanting(number) == Workers(*has)
+
+
+@pytest.mark.parametrize(("workers", "words"), [((2, 2, 2), "2"), ((1, 1, 4), "1..4"), ((1, 2, 4), "1..4, 2 wanted")])
+def test_workers_in_words(workers: tuple[int, int, int], words: str) -> None:
+    assert str(Workers(*workers)) == words

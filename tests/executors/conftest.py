@@ -1,6 +1,5 @@
 """A workbench for executors: real processes in a throw-away data folder, and nothing of them left at the end."""
 
-import hashlib
 import os
 import shutil
 import signal
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from schedulearn.domain.ports import Launch
+from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.process import ProcessExecutor
 from schedulearn.executors.process.cgroups import NO_CGROUPS, Cgroups, detect
 from schedulearn.executors.process.claim import is_held, read_claim
@@ -42,8 +42,8 @@ class Bench(Workbench):
 
     def executor(self, **options: Any) -> ProcessExecutor:
         options.setdefault("cgroups", NO_CGROUPS)
-        sink = options.pop("sink", self.recorder)
-        executor = ProcessExecutor(self.root, sink, SystemClock(), options.pop("node", NODE), **options)
+        sink, clock = options.pop("sink", self.recorder), options.pop("clock", SystemClock())
+        executor = ProcessExecutor(self.root, sink, clock, options.pop("node", NODE), **options)
         self.executors.append(executor)
         return executor
 
@@ -86,7 +86,7 @@ class Bench(Workbench):
 
     def groups(self) -> list[Path]:
         permitted = detect()
-        instance = hashlib.sha256(str(self.root).encode()).hexdigest()[:8]
+        instance = instance_of(self.root)
         bases = {getattr(permitted, name) for name in permitted.__slots__} - {None}
         return [group for base in bases for group in base.glob(f"schedulearn/{instance}-*")]
 

@@ -73,6 +73,18 @@ def test_a_worker_that_cannot_be_started(make: Any, bench: Any) -> None:
     assert kinds(bench, launch) == [WorkerExited]
 
 
+def test_an_end_that_was_told_stays_true(make: Any, bench: Any) -> None:
+    """A scheduler that lost the news, and starts the worker again, hears the same: else it could run unknown to all."""
+    executor, launch = make(), bench.doing(deeds.MISSING)
+    executor.start(launch)
+    bench.ended(launch)
+    executor.start(launch)
+    assert bench.ended(launch, 2).ending is Ending.NOT_STARTED
+    executor.adopt(launch.worker, launch.node)
+    assert bench.ended(launch, 3).ending is Ending.NOT_STARTED
+    assert WorkerStarted not in kinds(bench, launch)
+
+
 def test_start_twice_runs_once(make: Any, bench: Any) -> None:
     launch = bench.doing(deeds.NOTED)
     executor = make()

@@ -122,7 +122,7 @@ from schedulearn.executors.docker.beside import DockerBeside
 from schedulearn.executors.docker.calls import Calls
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.containers import Containers
-from schedulearn.executors.docker.names import instance_of
+from schedulearn.executors.common.instance import instance_of
 containers = Containers(Calls(Engine({containers.daemon.address!r})), instance_of(Path({str(containers.root)!r})))
 command = DockerBeside(containers).run(WorkerId.parse({str(launch.worker)!r}), ["sh", "-c", {TREE!r}])
 next(iter(command))

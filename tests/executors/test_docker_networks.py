@@ -14,9 +14,9 @@ from schedulearn.domain.ids import NodeName
 from schedulearn.domain.outcome import Ending
 from schedulearn.domain.ports import Launch
 from schedulearn.domain.spec import Launcher, Workers
+from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.docker.calls import Calls
 from schedulearn.executors.docker.connect import Engine
-from schedulearn.executors.docker.names import instance_of
 from schedulearn.executors.docker.networks import OWN, SHARED, Networks, check_networks, network_for
 from schedulearn.executors.docker.rounds import Rounds
 from schedulearn.executors.docker.rules import Rules

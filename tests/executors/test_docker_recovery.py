@@ -11,9 +11,10 @@ from schedulearn.domain.events import WorkerExited
 from schedulearn.domain.ids import JobId, WorkerId
 from schedulearn.domain.outcome import Ending
 from schedulearn.executors.common.folders import make_worker_folder
+from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.executors.docker import executor as executor_module
-from schedulearn.executors.docker.names import instance_of, worker_labels
+from schedulearn.executors.docker.names import worker_labels
 from schedulearn.executors.docker.rounds import Rounds
 from schedulearn.executors.docker.rules import Rules
 from schedulearn.executors.process.procfs import all_pids, descendants

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.outcome import Ending
 from schedulearn.domain.spec import WorkerResources
+from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.docker import layers
 from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.executor import THREADS
 from schedulearn.executors.docker.layers import REPOSITORY, Setup, means_of, setup_of
-from schedulearn.executors.docker.names import LOOK, SETUP, instance_of, worker_of
+from schedulearn.executors.docker.names import LOOK, SETUP, worker_of
 from schedulearn.executors.docker.rounds import Rounds
 from schedulearn.executors.docker.rules import Rules
 from support.base_image import IMAGE

@@ -13,12 +13,12 @@ from schedulearn.domain.ports import Launch
 from schedulearn.domain.spec import WorkerResources
 from schedulearn.domain.usage import Limits, Usage, cores_used
 from schedulearn.executors.common.archive import read_file
+from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.docker import DockerExecutor
 from schedulearn.executors.docker.calls import Calls
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.limits import Limiter
-from schedulearn.executors.docker.names import instance_of
 from schedulearn.executors.docker.usage import ContainerUsage, find_here, usage_told
 from schedulearn.executors.kernel.groups import read_limits
 from support.bench import SystemClock

@@ -16,7 +16,7 @@ from schedulearn.domain.outcome import Ending
 from schedulearn.executors.common.folders import make_worker_folder
 from schedulearn.executors.process.claim import read_claim
 from schedulearn.executors.process.prepare import Limits, prepare
-from schedulearn.executors.process.procfs import start_time
+from schedulearn.executors.process.procfs import start_time, stat_fields
 from schedulearn.executors.process.shim import Supervisor
 from schedulearn.executors.process.spawn import spawn
 
@@ -107,6 +107,18 @@ def test_a_daemon_dies_with_the_main_process(bench: Any) -> None:
     launch = bench.python(FORK_AWAY)
     assert bench.run(launch).ok
     assert bench.dead(bench.pid_in(launch, "daemon"))
+
+
+def test_a_supervisor_that_somebody_stopped_is_told_to_end_all_the_same(bench: Any) -> None:
+    executor, launch = bench.executor(), bench.launch("exec sleep 1000")
+    executor.start(launch)
+    bench.started(launch)
+    claim = read_claim(bench.paths(launch).claim)
+    assert claim
+    os.kill(claim.pid, signal.SIGSTOP)
+    bench.until(lambda: stat_fields(claim.pid)[0] == "T", "it stands still")
+    executor.stop(launch.worker, launch.node, 30.0)
+    assert bench.ended(launch).signal == signal.SIGTERM
 
 
 def test_a_daemon_dies_in_a_stop(bench: Any) -> None:

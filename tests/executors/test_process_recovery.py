@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,28 @@ def test_a_worker_that_ended_meanwhile(bench: Any) -> None:
     assert bench.ended(launch).exit_code == 6
     assert [type(e) for e in bench.recorder.events] == [WorkerStarted, WorkerExited]
     started, exited = bench.recorder.events
-    assert started.at <= exited.at == json.loads(bench.paths(launch).exit.read_text())["at"]
+    assert started.at <= exited.at
+
+
+class SetClock:
+    """The service's, when somebody has set the machine's back by an hour."""
+
+    def now(self) -> float:
+        return time.time() + 3600.0
+
+
+def test_moments_are_those_of_the_services_clock(bench: Any) -> None:
+    """Else a step of the machine's clock would make a short run long, or a long one short."""
+    launch = bench.launch(WAIT_FOR_GO)
+    start_and_kill_service(bench.root, WAIT_FOR_GO)
+    (bench.paths(launch).job.run / "go").touch()
+    bench.until(bench.paths(launch).exit.exists)
+    before = time.time()
+    bench.executor(clock=SetClock()).adopt(launch.worker, launch.node)
+    bench.ended(launch)
+    started, exited = bench.recorder.events
+    assert before + 1800.0 < started.at <= exited.at <= time.time() + 3600.0
+    assert json.loads(bench.paths(launch).exit.read_text())["at"] < before + 1800.0, "the shim cannot know"
 
 
 def test_a_worker_can_be_stopped_after_adoption(bench: Any) -> None:

@@ -103,7 +103,7 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.wall, self.steady = 1_000_000.0, 5_000.0
         monkeypatch.setattr(clock_module.time, "time", lambda: self.wall)
-        monkeypatch.setattr(clock_module, "_steady", lambda: self.steady)
+        monkeypatch.setattr(clock_module, "steady_time", lambda: self.steady)
 
     def pass_time(self, seconds: float) -> None:
         self.wall += seconds
@@ -133,6 +133,23 @@ def test_it_drifts_to_the_wall_clock_s_time(monkeypatch: pytest.MonkeyPatch) -> 
         times.append(clock.now())
     assert times == sorted(times), "time never goes back"
     assert times[-1] == machine.wall
+
+
+@pytest.mark.parametrize("jump", [-3600.0, 3600.0])
+def test_a_clock_that_is_set_while_the_service_is_away(
+    jump: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine, file = Machine(monkeypatch), tmp_path / "clock.json"
+    before = clock_module.resumed(file)
+    clock_module.keep(before, file)
+    at = before.now()
+    machine.pass_time(10.0)
+    machine.wall += jump
+    assert clock_module.resumed(file).now() == at + 10.0
+    monkeypatch.setattr(clock_module, "boot_id", lambda: "another boot")
+    assert clock_module.resumed(file).now() == machine.wall, "a machine that began anew has nothing else to go by"
+    file.write_text("{")
+    assert clock_module.resumed(file).now() == machine.wall
 
 
 def test_threads_that_ask_at_once_do_not_count_time_twice() -> None:
@@ -296,6 +313,19 @@ def test_killed_at_its_first_start_it_locks_nobody_out(tmp_path: Path, monkeypat
     with Runtime(Options(tmp_path / "new")) as runtime:
         assert runtime.first_token
         assert runtime.first_token in runtime.folder.client_file.read_text()
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "\0"])
+def test_a_damaged_client_file_is_made_anew(tmp_path: Path, damage: str) -> None:
+    options = Options(tmp_path / "data")
+    with Runtime(options) as runtime:
+        first = runtime.first_token
+    options.folder.client_file.write_text(damage)
+    with Runtime(options) as runtime:
+        assert runtime.first_token not in (None, first)
+        assert json.loads(options.folder.client_file.read_text())["token"] == runtime.first_token
+    with Runtime(options) as runtime:
+        assert runtime.first_token is None
 
 
 def test_two_processes_that_start_at_once_make_one_administrator(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from schedulearn.domain.errors import StoreError
 from schedulearn.domain.ids import JobId, WorkerId
 from schedulearn.domain.spec import Metric
 from schedulearn.executors.common.logwriter import LogWriter
@@ -253,6 +256,55 @@ def test_a_damaged_line_of_a_spool_costs_only_itself(run: Run, rubbish: bytes) -
     spool(run, report(1, 10, loss=0.3), rubbish, report(3, 30, loss=0.1))
     run.watcher.finish(WORKER)
     assert run.curve == [(10, 0.3), (30, 0.1)]
+
+
+@contextmanager
+def away(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The database does not answer."""
+
+    def refuse(*_: Any) -> None:
+        raise StoreError("the database is away")
+
+    with monkeypatch.context() as patch:
+        for name in ("add_found", "add_points"):
+            patch.setattr(store, name, refuse)
+        yield
+
+
+def test_points_wait_for_a_store_that_is_away(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.prints(b"step 1 loss 4\n")
+    with away(run.store, monkeypatch):
+        run.prints(b"step 2 loss 3\n", b"step 3 loss 2\n")
+    assert run.curve == [(1, 4.0)]
+    run.look()
+    assert run.curve == [(1, 4.0), (2, 3.0), (3, 2.0)]
+
+
+def test_points_found_just_before_the_store_went_away_are_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep, refused = run.store.add_found, []
+
+    def refuse_points(found: Any) -> None:
+        if any(one.points for one in found):
+            refused.append(found)
+            raise StoreError("the database is away")
+        keep(found)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run.store, "add_found", refuse_points)
+        run.prints(b"step 1 loss 4\n")
+    assert refused
+    run.look()
+    assert run.curve == [(1, 4.0)]
+
+
+def test_what_a_worker_said_last_waits_for_the_store(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool(run, report(1, 9, accuracy=0.5))
+    run.log.write(b"step 1 loss 4\n")
+    with away(run.store, monkeypatch):
+        run.watcher.finish(WORKER)
+    run.look()
+    assert run.curve == [(1, 4.0)]
+    assert [point.value for point in run.store.curve(ONE, "accuracy")] == [0.5]
 
 
 def test_a_job_that_was_deleted_meanwhile_disturbs_nobody(run: Run) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from schedulearn.domain.errors import RoleTaken, StoreError
+from schedulearn.domain.events import NodeSeen
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.node import NodeState
+from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.spec import Metric
 from schedulearn.policies.registry import STAGES, StageInfo
 from schedulearn.service.config import DataFolder
@@ -501,3 +503,40 @@ def test_output_of_a_worker_that_has_just_ended_is_read_before_its_end_is_told(b
     (log / f"{0:015}.log").write_bytes(b"loss: 0.25\n")
     bench.exited("1.1.0")
     assert [series.last for series in bench.store.series_of(job)] == [0.25]
+
+
+# --- news that got lost
+
+
+def test_workers_are_asked_after_from_time_to_time(store: Store, folder: DataFolder, clock: HandClock) -> None:
+    """Whatever became of a command, or of the answer to it: no job is stuck, and no lease kept, for ever."""
+    bench = Bench(store, folder, clock, look_every=60.0)
+    job = bench.running()
+    assert bench.cycle(30.0) == []
+    assert ("adopt", "1.1.0") in bench.cycle(60.0)
+    assert bench.cycle(10.0) == []
+    bench.ask("cancel", job)
+    assert [call[:2] for call in bench.cycle()] == [("stop", "1.1.0")]
+    assert bench.cycle(10.0) == []
+    assert [call[:2] for call in bench.cycle(60.0)] == [("stop", "1.1.0")], "the first one may have been lost"
+    bench.exited("1.1.0")
+    bench.cycle()
+    assert bench.state(job) == "cancelled"
+    assert bench.cycle(120.0) == []
+
+
+def test_a_job_that_its_node_could_not_start_waits_until_the_node_is_well(bench: Bench) -> None:
+    job = bench.submit()
+    bench.cycle()
+    [well] = bench.executor.nodes()
+    bench.executor.has = [replace(well, problem="too many open files")]
+    bench.scheduler.post(NodeSeen(bench.clock.now(), well))
+    bench.exited("1.1.0", Outcome(Ending.NODE_FAULT, detail="too many open files"))
+    assert bench.cycle() == []
+    assert bench.state(job) == "queued"
+    assert bench.job(job).restarts == 0
+    assert node_state(bench.store) is NodeState.PAUSED
+    assert bench.cycle(600.0) == []
+    bench.executor.has = [well]
+    assert bench.cycle(60.0) == [("start", "1.2.0")]
+    assert node_state(bench.store) is NodeState.UP

@@ -208,3 +208,13 @@ def test_requests_keep_their_order_and_data(make):
     ]  # fmt: skip
     make.save(requests_done=serials)
     assert [r.kind for r in make.store.requests_after(0)] == ["submit", "policy"]
+
+
+def test_numbers_up_to_one_are_never_given_out(store):
+    assert store.last_job_number() == 0
+    assert store.advance_job_numbers(17)
+    assert not store.advance_job_numbers(17)
+    assert not store.advance_job_numbers(3)
+    assert store.add_job(FULL, "ann", AT, "submitted by ann") == 18
+    assert store.last_job_number() == 18
+    assert not store.advance_job_numbers(18)

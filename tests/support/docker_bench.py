@@ -8,9 +8,10 @@ from typing import Any
 from schedulearn.domain.node import Node
 from schedulearn.domain.ports import Launch
 from schedulearn.executors.common.archive import Entry, pack, read_file
+from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.docker import DockerExecutor
 from schedulearn.executors.docker.connect import Engine
-from schedulearn.executors.docker.names import container_name, instance_of
+from schedulearn.executors.docker.names import container_name
 from schedulearn.executors.docker.rules import NOBODY
 from support.base_image import IMAGE
 from support.bench import NODE, SystemClock, Workbench, until

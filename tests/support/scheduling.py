@@ -1,5 +1,6 @@
 """A scheduler with a real store, a fake executor and a clock by hand: the test runs its cycles one by one."""
 
+import math
 from typing import Any
 
 from schedulearn.domain.ids import JobId
@@ -23,8 +24,11 @@ from support.executor import FakeExecutor
 class Bench:
     """One life of a scheduler after the other, on the same store. `live()` begins the next."""
 
-    def __init__(self, store: Store, folder: DataFolder, clock: HandClock, *nodes: Node) -> None:
+    def __init__(
+        self, store: Store, folder: DataFolder, clock: HandClock, *nodes: Node, look_every: float = math.inf
+    ) -> None:
         self.store, self.folder, self.clock = store, folder, clock
+        self.look_every = look_every
         self.executor = FakeExecutor(*(nodes or (node("a", cpus=2),)))
         # The default has share loops, threads that nobody here would end.
         if store.setting("policy") is None:
@@ -37,7 +41,15 @@ class Bench:
         self.lease.take(shared_database=False)
         self.progress = ProgressWatcher(self.store, self.worker_folder, self.clock)
         launcher = Launcher(self.store, self.folder, Identities())
-        self.scheduler = Scheduler(self.store, self.executor, self.clock, self.lease, launcher, self.progress)
+        self.scheduler = Scheduler(
+            self.store,
+            self.executor,
+            self.clock,
+            self.lease,
+            launcher,
+            self.progress,
+            look_every=self.look_every,
+        )
         self.executor.sink = self.scheduler.post
         self.executor.take_calls()
         self.scheduler.recover()

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
@@ -88,6 +89,12 @@ def _workers(value: Any) -> Any:
     if low != int(low) or high != int(high):
         raise invalid(f"{short(value)} is not a number of workers", "whole numbers")
     return {"min": int(low), "max": int(high)}
+
+
+def _wanted_workers(value: Any) -> Any:
+    """Of a job that has workers: `2` is how many are wanted now, not how few it can do with."""
+    read = _workers(value)
+    return read if read is value or ".." in str(value) else {"want": read["min"]}
 
 
 def _env(value: Any) -> Any:
@@ -274,32 +281,34 @@ class WorkersIn(Strict):
             raise invalid("the numbers are not in order", "min ≤ want ≤ max")
         return self
 
+    def changes(self) -> dict[str, int]:
+        """For a job that has workers: `want` alone leaves it to the job how few it can do with."""
+        return {"want": self.want} if self.want and self.model_fields_set == {"want"} else asdict(self.to_domain())
+
     def to_domain(self) -> Workers:
         want = self.min if self.want is None else self.want
         return Workers(self.min, want, max(want, self.min) if self.max is None else self.max)
 
 
-WorkersField = Annotated[
-    WorkersIn,
-    BeforeValidator(plainly(_workers)),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS},
-                {"type": "string", "pattern": f"^(?:{_WORKERS_TEXT})$", "description": "a range such as 1..4"},
-                {
-                    "type": "object",
-                    "properties": {
-                        "min": {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS},
-                        "want": {"type": ["integer", "null"], "minimum": 1, "maximum": MAX_WORKERS},
-                        "max": {"type": ["integer", "null"], "minimum": 1, "maximum": MAX_WORKERS},
-                    },
-                    "additionalProperties": False,
+_WORKERS_SCHEMA = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS},
+            {"type": "string", "pattern": f"^(?:{_WORKERS_TEXT})$", "description": "a range such as 1..4"},
+            {
+                "type": "object",
+                "properties": {
+                    "min": {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS},
+                    "want": {"type": ["integer", "null"], "minimum": 1, "maximum": MAX_WORKERS},
+                    "max": {"type": ["integer", "null"], "minimum": 1, "maximum": MAX_WORKERS},
                 },
-            ]
-        }
-    ),
-]
+                "additionalProperties": False,
+            },
+        ]
+    }
+)
+WorkersField = Annotated[WorkersIn, BeforeValidator(plainly(_workers)), _WORKERS_SCHEMA]
+WorkersChange = Annotated[WorkersIn, BeforeValidator(plainly(_wanted_workers)), _WORKERS_SCHEMA]
 
 
 class ResourcesIn(Strict):

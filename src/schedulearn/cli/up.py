@@ -62,6 +62,10 @@ def up(
     database: Annotated[
         str | None, typer.Option(metavar="URL", help="A PostgreSQL database; SQLite in the data folder if left out.")
     ] = None,
+    accept_data: Annotated[
+        bool,
+        typer.Option(help="Go on with another data folder than the database was used with before, which is gone."),
+    ] = False,
     keep_days: Annotated[
         float, typer.Option(min=0, metavar="DAYS", help="Keep the files of finished jobs so long.")
     ] = 30.0,
@@ -168,6 +172,7 @@ def up(
             port=port,
             roles=frozenset({only}) if only else ALL_ROLES,
             database=database,
+            accept_data=accept_data,
             keep_seconds=keep_days * 86400.0,
             keep_bytes=parse_size(keep_size),
             keep_audit=parse_time(keep_audit, "--keep-audit"),
@@ -319,7 +324,7 @@ def arguments(options: "Options") -> list[str]:
     words += ["--insecure"] if options.insecure else []
     words += ["--uids", "{}-{}".format(*options.uids), *(["--root-jobs"] if options.root_jobs else [])]
     if options.database:
-        words += ["--database", options.database]
+        words += ["--database", options.database, *(["--accept-data"] if options.accept_data else [])]
     if len(options.roles) == 1:
         words += ["--only", *options.roles]
     return words

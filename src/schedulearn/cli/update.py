@@ -30,7 +30,7 @@ def update(
         str | None, typer.Option(metavar="CORES", help="Cores for each worker, from now on: 0.5, or none.")
     ] = None,
     workers: Annotated[
-        str | None, typer.Option(metavar="N|A..B", help="How many it may have, from now on: 2, or 2..6.")
+        str | None, typer.Option(metavar="N|A..B", help="How many it should have, from now on: 2, or 2..6.")
     ] = None,
     target: Annotated[
         str | None,
@@ -47,6 +47,7 @@ def update(
       schedulearn update 17 --priority 80
       schedulearn update 17 --time-limit 12h --deadline none
       schedulearn update 17 --cpus-limit 0.5
+      schedulearn update 17 --workers 2
       schedulearn update 17 --workers 2..6
       schedulearn update 17 --target loss=0.05:stop
     """

@@ -14,6 +14,7 @@ from schedulearn.domain.errors import Conflict, SchedulearnError
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Attempt, Job, Worker
 from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.domain.spec import Workers
 from schedulearn.domain.states import FINISHED, JobState, StopReason, Trigger
 from schedulearn.domain.units import format_duration
 
@@ -388,7 +389,7 @@ def _in_words(name: str, value: Any) -> str:
     if value is None:
         return "none"
     if name == "workers":
-        return f"{value['min']}..{value['max']}"
+        return str(Workers(**value))
     if name == "target":
         return f"{value['value']:g}, then {value['then']},"
     if name == "time_limit":

@@ -174,7 +174,9 @@ def _most_free(state: State, shape: Shape) -> str:
     up = [n for n in state.ledger if n.node.state is NodeState.UP]
     able = [n for n in up if shape.suits(n.node)]
     if not able:
-        return "no node that runs it takes jobs at present" if up else "no node takes jobs at present"
+        none = "no node that runs it takes jobs at present" if up else "no node takes jobs at present"
+        troubled = [n.node for n in state.ledger if n.node.state is NodeState.PAUSED and shape.suits(n.node)]
+        return none + (f" ({', '.join(f'{node.name}: {node.problem}' for node in troubled)})" if troubled else "")
     best = max(able, key=lambda n: n.part_free(shape))
     scarce = min(shape.per_worker, key=lambda name: best.free[name] / shape.per_worker[name])
     free = best.free[scarce]

@@ -22,16 +22,20 @@ def node_seen(state: State, event: ev.NodeSeen) -> None:
         cause = f"node {node.name} joined"
     elif before.node.lost_at is not None:
         cause = f"node {node.name} is back"
+    elif before.node.problem != node.problem:
+        cause = f"node {node.name} takes " + (f"no jobs: {node.problem}" if node.problem else "jobs again")
     else:
         cause = f"node {node.name} changed"
     state.record(event.at, "node_seen", cause, node=node.name)
+    if node.problem:
+        moves.withdraw(state, node.name, event.at, f"node {node.name} takes no jobs: {node.problem}")
 
 
 def _as_told(before: Node, seen: Node) -> Node:
     """What is there now, with what an administrator said: that stays, also over a restart."""
     told = replace(seen.labelled(before.labels), drain=before.drain)
     state = NodeState.REMOVING if before.state is NodeState.REMOVING else told.awake_state
-    return replace(told, state=state, lost_at=None, problem="")
+    return replace(told, state=state, lost_at=None)
 
 
 def _set_node(state: State, node: Node) -> None:

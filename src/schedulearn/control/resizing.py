@@ -94,7 +94,7 @@ def _take_back(state: State, job: Job, now: float) -> None:
 def spots_within(ledger: Ledger, job: Job, workers: Workers) -> tuple[Spot, ...]:
     """Where a job that has workers has them if it may have so many; Conflict says why that cannot be."""
     have = len(job.pinned or job.spots)
-    size = min(max(have, workers.min), workers.max)
+    size = min(max(have, workers.want), workers.max)
     if size == have:
         return job.spots
     _check_may_change(job, have)

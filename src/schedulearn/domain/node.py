@@ -14,6 +14,7 @@ REACHED_AT = "address"  # the label that says under which name or address the ot
 class NodeState(StrEnum):
     UP = "up"  # takes jobs
     DRAINING = "draining"  # finishes what runs, takes nothing new
+    PAUSED = "paused"  # answers, but can start nothing at present: `problem` says why; it goes on by itself
     LOST = "lost"  # does not answer
     REMOVING = "removing"  # what runs there is being stopped; then the node is forgotten
 
@@ -69,7 +70,9 @@ class Node:
     @property
     def awake_state(self) -> NodeState:
         """The state while it answers."""
-        return NodeState.DRAINING if self.drain else NodeState.UP
+        if self.drain:
+            return NodeState.DRAINING
+        return NodeState.PAUSED if self.problem else NodeState.UP
 
     def labelled(self, labels: tuple[tuple[str, str], ...]) -> "Node":
         """The node with these labels. An engine does not tell the type of its GPUs; a label may."""

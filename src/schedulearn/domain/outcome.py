@@ -13,6 +13,7 @@ class Ending(StrEnum):
     SIGNALLED = "signalled"  # killed by `signal`
     OUT_OF_MEMORY = "out_of_memory"  # killed because of its memory limit
     NOT_STARTED = "not_started"  # could not be started at all: `detail` says why
+    NODE_FAULT = "node_fault"  # its node could not start it: no files, memory or disk left. Not the job's fault
     LOST = "lost"  # nobody saw it end: the machine rebooted or went away. Not the job's fault
 
 
@@ -33,7 +34,7 @@ class Outcome:
     @property
     def counts_as_failure(self) -> bool:
         """Whether it uses up one of the job's restarts."""
-        return not self.ok and self.ending is not Ending.LOST
+        return not self.ok and self.ending not in (Ending.LOST, Ending.NODE_FAULT)
 
     def words(self) -> str:
         return _WORDS[self.ending](self) + (f": {self.detail}" if self.detail else "")
@@ -61,5 +62,6 @@ _WORDS: dict[Ending, Callable[[Outcome], str]] = {
     Ending.SIGNALLED: lambda outcome: f"killed by {signal_name(outcome.signal or 0)}",
     Ending.OUT_OF_MEMORY: _out_of_memory,
     Ending.NOT_STARTED: lambda _: "could not be started",
+    Ending.NODE_FAULT: lambda _: "could not be started by its node",
     Ending.LOST: lambda _: "lost: nobody saw it end",
 }

@@ -33,6 +33,14 @@ class Workers:
     want: int = 1
     max: int = 1
 
+    def wanting(self, number: int) -> "Workers":
+        """The same with another number asked for: no more than that, and no fewer than before. A fixed one stays so."""
+        return Workers(number if self.min == self.max else min(self.min, number), number, number)
+
+    def __str__(self) -> str:
+        wanted = f", {self.want} wanted" if self.want != self.min else ""
+        return f"{self.min}..{self.max}{wanted}" if self.min != self.max else str(self.min)
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerResources:

@@ -40,6 +40,7 @@ class Options:
     port: int = DEFAULT_PORT  # 0: any free one
     roles: frozenset[str] = ALL_ROLES
     database: str | None = None  # a PostgreSQL URL; None: SQLite in the data folder
+    accept_data: bool = False  # whether a database may go on with another data folder than before
     keep_seconds: float = 30 * 86400.0  # how long the files of finished jobs are kept
     keep_bytes: int = 50 * 1000**3  # and how much of them
     log_level: str = "info"
@@ -123,6 +124,11 @@ class DataFolder:
     @property
     def client_file(self) -> Path:
         return self.root / "client.json"
+
+    @property
+    def clock(self) -> Path:
+        """How the service's clock stood against that of the machine."""
+        return self.root / "clock.json"
 
     @property
     def nudge_socket(self) -> Path:

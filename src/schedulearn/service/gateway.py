@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from schedulearn.control.moves import Destination
 from schedulearn.domain.errors import Conflict, InvalidSpec, NotAllowed, NotFound, OverLimit
 from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.domain.job import Attempt
-from schedulearn.domain.spec import JobSpec, Target, Workers
+from schedulearn.domain.spec import JobSpec, Target
 from schedulearn.domain.states import FINISHED, JobState
 from schedulearn.domain.units import format_size
 from schedulearn.executors.common import logs
@@ -38,7 +38,7 @@ from schedulearn.service.people import People
 from schedulearn.service.possible import check_container, check_possible
 from schedulearn.service.rendezvous import Rendezvous
 from schedulearn.service.reports import add_reports
-from schedulearn.service.resizing import check_workers
+from schedulearn.service.resizing import check_workers, workers_asked
 from schedulearn.service.servers import Servers
 from schedulearn.service.snapshots import DEFAULT_LIMIT, SnapshotFolder
 from schedulearn.service.studies import Studies
@@ -207,9 +207,10 @@ class Gateway:
             fields = {**fields, "target": target_of(row.job, fields["target"])}
         changed = dict(fields)
         if "workers" in changed:
-            workers = Workers(**changed.pop("workers"))
+            workers = workers_asked(row.job.spec, changed.pop("workers"))
             check_workers(row, workers, self._store.list_nodes(), self._store.leases(), self._data)
             changed["spec"] = replace(row.job.spec, workers=workers)
+            fields = {**fields, "workers": asdict(workers)}
         if "target" in changed:
             asked = changed.pop("target")
             spec = changed.get("spec", row.job.spec)

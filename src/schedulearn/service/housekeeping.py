@@ -14,6 +14,8 @@ from schedulearn.archive.walk import Tree
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.states import FINISHED
+from schedulearn.executors.common.paths import JobPaths
+from schedulearn.executors.process.claim import runs
 from schedulearn.service.config import DataFolder
 from schedulearn.store import Store
 
@@ -149,7 +151,8 @@ class Housekeeper:
         for job in on_disk:
             row = self._store.job(job)
             if row is None:
-                times[job] = -1.0
+                if not runs(JobPaths.of(self._folder.root, job)):
+                    times[job] = -1.0
             elif row.job.state in FINISHED:
                 times[job] = row.job.finished_at or 0.0
         return times

@@ -5,14 +5,16 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from schedulearn.domain.errors import SchedulearnError
 from schedulearn.domain.events import DrainAsked, Event, NodeProbed, RemoveNodeAsked
 from schedulearn.domain.ids import NodeName
-from schedulearn.domain.node import Node
+from schedulearn.domain.node import Node, NodeState
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.resources import CPUS, GPUS, MEMORY, Resources
+from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.fleet import Fleet
 from schedulearn.executors.process import ProcessExecutor, discover_node
 from schedulearn.executors.process.isolation import isolation
@@ -21,6 +23,7 @@ from schedulearn.store import Request
 
 if TYPE_CHECKING:
     from schedulearn.executors.docker.connect import Engine
+    from schedulearn.executors.docker.executor import DockerExecutor
     from schedulearn.executors.docker.rules import Rules
     from schedulearn.executors.docker.watch import EngineWatch
 
@@ -99,7 +102,7 @@ class NodeKeeper:
             engine, node, self._post, self._clock, seen=seen, instance=self._instance(), gpus=self._has_gpus(node)
         )
         executor = DockerExecutor(self._folder.root, self._post, self._clock, node, engine, self._rules())
-        self.fleet.add(node.name, executor, lambda: [watch.node] if watch.node else [])
+        self.fleet.add(node.name, executor, partial(_seen, watch, executor))
         self._engines[node.name] = engine, watch
         watch.start()
 
@@ -162,8 +165,6 @@ class NodeKeeper:
         return not (taken and node.address.startswith("unix://"))
 
     def _instance(self) -> str:
-        from schedulearn.executors.docker.names import instance_of
-
         return instance_of(self._folder.root.absolute())
 
     def _rules(self) -> "Rules":
@@ -182,6 +183,13 @@ class NodeKeeper:
         from schedulearn.executors.docker.connect import Engine
 
         return Engine(node.address, self._folder.tls)
+
+
+def _seen(watch: "EngineWatch", executor: "DockerExecutor") -> list[Node]:
+    """As its engine says, unless the service itself can start nothing there."""
+    if watch.node is None or watch.node.state is NodeState.LOST:
+        return [watch.node] if watch.node else []
+    return [replace(watch.node, problem=executor.shortage.now())]
 
 
 def _local_nodes(options: Options) -> list[Node]:

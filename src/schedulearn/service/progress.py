@@ -57,13 +57,15 @@ class _Watched:
         """How much it has printed."""
         return logs.read(self.folder / "log", None, 0).end
 
-    def take(self) -> Found | None:
+    @property
+    def unstored(self) -> Found | None:
         """What the store does not have yet."""
         whole = self.offset - len(self.rest)
-        if whole == self.stored and not self.points:
-            return None
-        found, self.stored, self.points = Found(self.worker, whole, self.points), whole, []
-        return found
+        return Found(self.worker, whole, list(self.points)) if self.points or whole != self.stored else None
+
+    def note_stored(self, found: Found) -> None:
+        self.stored = found.offset
+        del self.points[: len(found.points)]
 
 
 class ProgressWatcher:
@@ -80,6 +82,8 @@ class ProgressWatcher:
         self._store, self._folder_of, self._clock = store, folder_of, clock
         self._boards = BoardWatcher(store, job_folders, clock)
         self._watched: dict[WorkerId, _Watched] = {}
+        self._ended: dict[WorkerId, _Watched] = {}  # those of which not all is read and stored
+        self._spools: set[WorkerId] = set()  # of workers that ended, and not stored yet
         self._lock = threading.Lock()  # also keeps one look at a time
         self._stop = threading.Event()
 
@@ -108,10 +112,16 @@ class ProgressWatcher:
         with self._lock:
             watched = self._watched.pop(worker, None)
             if watched:
-                self._guard(watched, partial(self._read_last, watched))
-                self._quietly(partial(self._keep, [watched]))
+                self._ended[worker] = watched
+                self._conclude(watched)
         self._boards.finish(worker)
-        self._quietly(partial(self._take_spool, worker))
+        if not self._quietly(partial(self._take_spool, worker)):
+            self._spools.add(worker)
+
+    def _conclude(self, watched: _Watched) -> None:
+        """Read it to its end. If that cannot be stored now, it is tried again."""
+        if self._guard(watched, partial(self._read_last, watched)) and self._quietly(partial(self._keep, [watched])):
+            self._ended.pop(watched.worker, None)
 
     def start(self) -> None:
         self._boards.start()
@@ -133,7 +143,7 @@ class ProgressWatcher:
         grown = {each.worker: end for each in list(self._watched.values()) if (end := each.end) > each.offset}
         with self._lock:
             news = {worker: end for worker, end in grown.items() if worker in self._watched}
-            if not news or not self._quietly(partial(self._claim, news)):
+            if news and not self._quietly(partial(self._claim, news)):
                 return
         for worker, end in news.items():
             with self._lock:
@@ -141,6 +151,11 @@ class ProgressWatcher:
                     self._guard(watched, partial(self._read, watched, end, Effort(_EFFORT)))
         with self._lock:
             self._quietly(partial(self._keep, self._watched.values()))
+            for watched in list(self._ended.values()):
+                self._conclude(watched)
+        for worker in list(self._spools):
+            if self._quietly(partial(self._take_spool, worker)):
+                self._spools.discard(worker)
 
     def _quietly(self, look: Callable[[], None]) -> bool:
         """Watching must never disturb scheduling: what cannot be read now is read at the next look, or not at all."""
@@ -153,7 +168,7 @@ class ProgressWatcher:
             return False
         return True
 
-    def _guard(self, watched: _Watched, read: Callable[[], None]) -> None:
+    def _guard(self, watched: _Watched, read: Callable[[], None]) -> bool:
         """A job whose output cannot be searched is given up, not the others, nor the service."""
 
         def guarded() -> None:
@@ -164,7 +179,7 @@ class ProgressWatcher:
                 watched.points, watched.rest, watched.offset = [], b"", watched.stored  # there is nothing left to keep
                 self._give_up(watched.worker, failure.__cause__ or failure)
 
-        self._quietly(guarded)
+        return self._quietly(guarded)
 
     def _give_up(self, worker: WorkerId, error: BaseException) -> None:
         _LOG.warning("the output of %s is not searched any more: %r", worker, error)
@@ -208,9 +223,11 @@ class ProgressWatcher:
 
     def _keep(self, watched: Iterable[_Watched]) -> None:
         """One transaction for all: each costs as much as reading hundreds of lines."""
-        found = [new for each in watched if (new := each.take())]
+        found = [(each, new) for each in watched if (new := each.unstored)]
         if found:
-            self._store.add_found(found)
+            self._store.add_found([new for _, new in found])
+        for each, new in found:
+            each.note_stored(new)
 
     def _search(self, watched: _Watched, offset: int, data: bytes, effort: Effort) -> None:
         """Take what the data has, line by line, as far as the effort allows."""

@@ -1,6 +1,6 @@
 """May this job have so many workers? Asked when somebody wants it, so that what cannot be is refused at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +9,17 @@ from schedulearn.control.resizing import spots_within
 from schedulearn.domain.errors import InvalidSpec
 from schedulearn.domain.job import Lease, Spot
 from schedulearn.domain.node import Node
-from schedulearn.domain.spec import Launcher, Preemptible, Workers
+from schedulearn.domain.spec import JobSpec, Launcher, Preemptible, Workers
 from schedulearn.domain.states import WITH_WORKERS
 from schedulearn.executors.common.folders import has_files
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.service.possible import check_possible
 from schedulearn.store import JobRow
+
+
+def workers_asked(spec: JobSpec, asked: Mapping[str, int]) -> Workers:
+    """`want` alone: the rest is as it was."""
+    return spec.workers.wanting(asked["want"]) if asked.keys() == {"want"} else Workers(**asked)
 
 
 def check_workers(row: JobRow, workers: Workers, nodes: Sequence[Node], leases: Sequence[Lease], data: Path) -> None:

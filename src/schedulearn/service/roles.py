@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import uuid
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -69,8 +70,8 @@ def refuse_if_taken(options: Options) -> None:
 class SchedulerLease:
     """The scheduler's lease in the store. Its number fences every write of a scheduler that was replaced."""
 
-    def __init__(self, store: Store, clock: Clock, folder: Path) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: Store, clock: Clock, folder: Path, on_renewal: Callable[[], None] = lambda: None) -> None:
+        self._store, self._clock, self._on_renewal = store, clock, on_renewal
         host = socket.gethostname()
         self._holder = f"{host}:{folder}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self.fence = 0
@@ -86,6 +87,7 @@ class SchedulerLease:
         if now - self._renewed_at >= RENEW_EVERY:
             self._store.renew_role("scheduler", self.fence, now)
             self._renewed_at = now
+            self._on_renewal()
 
     def release(self) -> None:
         self._store.release_role("scheduler", self.fence)

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from schedulearn.domain.events import Event
@@ -15,7 +16,7 @@ from schedulearn.executors.fleet import Fleet
 from schedulearn.executors.process.view import detect_mounts
 from schedulearn.service.attendant import Attendant
 from schedulearn.service.auth import hash_token, new_token
-from schedulearn.service.clock import SteadyClock
+from schedulearn.service.clock import keep, resumed
 from schedulearn.service.config import Options
 from schedulearn.service.explainer import Explainer
 from schedulearn.service.gateway import Gateway
@@ -23,6 +24,7 @@ from schedulearn.service.housekeeping import Housekeeper, Storage, measure
 from schedulearn.service.identity import Identities
 from schedulearn.service.keeper import ISOLATION, NodeKeeper
 from schedulearn.service.launch import Launcher
+from schedulearn.service.lineage import settle
 from schedulearn.service.monitor import Monitor
 from schedulearn.service.notify import desk
 from schedulearn.service.notify.notifier import Notifier
@@ -44,7 +46,7 @@ class Runtime:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.folder = options.folder
-        self.clock = SteadyClock()
+        self.clock = resumed(self.folder.clock)
         self._stack = ExitStack()
         self._scheduler: Scheduler | None = None
         self._thread: threading.Thread | None = None
@@ -68,6 +70,8 @@ class Runtime:
             self._stack.callback(lock.release)
         self.store = open_store(self.options.database or self.folder.database)
         self._stack.callback(self.store.close)
+        with self._alone():
+            settle(self.store, self.folder, shared=self.options.database is not None, accept=self.options.accept_data)
         self.first_token = self._first_start()
 
     def _first_start(self) -> str | None:
@@ -76,7 +80,7 @@ class Runtime:
         The store comes last: whoever is killed on the way begins anew, and nobody is locked out.
         """
         with self._alone():  # API and scheduler may be started at the same time
-            if self.store.tokens():
+            if self.store.tokens() and not self._drop_damaged_client_file():
                 return None
             token = new_token()
             self._tell_clients({"token": token})
@@ -100,19 +104,29 @@ class Runtime:
     def _tell_clients(self, values: dict[str, str]) -> None:
         """Add to the file that lets the command line on this machine just work. It holds a secret."""
         path = self.folder.client_file
-        known = json.loads(path.read_text()) if path.exists() else {}
+        known = _read(path) or {}
         temporary = path.with_suffix(".tmp")
         temporary.unlink(missing_ok=True)
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             json.dump({**known, **values}, file)
         temporary.replace(path)
 
+    def _drop_damaged_client_file(self) -> bool:
+        """Nobody could use this machine's command line, and the token in the file is known nowhere else."""
+        path = self.folder.client_file
+        if not path.exists() or _read(path) is not None:
+            return False
+        _LOG.warning("%s is damaged: there is a new one, with a new token of the administrator", path)
+        path.unlink()
+        return True
+
     # --- the scheduler
 
     def start_scheduler(self, on_end: Callable[[], None]) -> None:
         """Start the scheduler's thread; `on_end` is called should it ever end by itself."""
         identities = self._identities()
-        lease = SchedulerLease(self.store, self.clock, self.folder.root)
+        keep(self.clock, self.folder.clock)
+        lease = SchedulerLease(self.store, self.clock, self.folder.root, partial(keep, self.clock, self.folder.clock))
         lease.take(shared_database=self.options.database is not None)
         self._stack.callback(lease.release)
         progress = ProgressWatcher(self.store, self._worker_folder, self.clock, self._job_folders)
@@ -220,6 +234,15 @@ class Runtime:
             self._scheduler.wake()
         else:
             nudge(self.folder.nudge_socket)
+
+
+def _read(path: Path) -> dict[str, str] | None:
+    """None: it is not there, or damaged."""
+    try:
+        known = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return known if isinstance(known, dict) else None
 
 
 def make_data_folder(root: Path) -> None:

@@ -35,6 +35,7 @@ from schedulearn.store import Cycle, Request, Store
 _LOG = logging.getLogger(__name__)
 _POLL = 1.0  # seconds: how soon a request is found whose nudge was lost
 _LOOK_AT_NODES = 10.0  # seconds between two looks at what the nodes have
+_LOOK_AT_WORKERS = 60.0  # seconds between two looks at whether all that should run or end does
 _AFTER_A_FAULT = 1.0  # seconds before a cycle that failed is tried again
 
 
@@ -73,21 +74,24 @@ class Scheduler:
         keeper: Keeper | None = None,
         lost_after: float = 300.0,
         regrow_after: float = REGROW_AFTER,
+        look_every: float = _LOOK_AT_WORKERS,
     ) -> None:
         """Without a keeper the nodes are those of the executor; `lost_after` seconds of silence give workers up.
 
         A job that lost a worker and went on may grow again after `regrow_after` seconds, doubled with each loss.
+        Every `look_every` seconds it is asked what has become of all workers.
         """
         self._store, self._executor, self._clock = store, executor, clock
         self._lease, self._launcher, self._progress = lease, launcher, progress
         self._keeper, self._lost_after, self._regrow_after = keeper, lost_after, regrow_after
+        self._look_every = look_every
         self._inbox: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._remembered: dict[str, Any] = {}  # the policy's memory as the store has it
         self._facts, self._targets = LiveFacts(store), Targets(store)
         self._shares = Shares(store, executor, clock, self.post)
-        self._nodes_seen_at = 0.0
+        self._nodes_seen_at = self._workers_seen_at = 0.0
         self._wake_at: float | None = None
 
     # --- called from other threads ---
@@ -153,6 +157,7 @@ class Scheduler:
         # 6. Act; what comes of it arrives as events
         for command in changes.commands:
             self._carry_out(command)
+        self._look_again(now)
         if changes:
             self._shares.tell(self.state)
         self._learn(changes, now)
@@ -309,6 +314,21 @@ class Scheduler:
     def _carry_out(self, command: cmd.Command) -> None:
         _ACTIONS[type(command)](self, command)
 
+    def _look_again(self, now: float) -> None:
+        """A command or an answer may have been lost on the way, to a shortage or a fault of ours: ask once more."""
+        if now - self._workers_seen_at < self._look_every:
+            return
+        self._workers_seen_at = now
+        for attempt in self.state.attempts.values():
+            if now - attempt.created_at < self._look_every:
+                continue
+            job = self.state.jobs[attempt.id.job]
+            for worker in attempt.running:
+                if job.state is JobState.STOPPING:
+                    self._executor.stop(worker.id, worker.node, self._grace(job))
+                else:
+                    self._executor.adopt(worker.id, worker.node)
+
     def _start(self, command: cmd.StartAttempt) -> None:
         attempt = self.state.attempts.get(command.attempt.job)
         if attempt and attempt.id == command.attempt:
@@ -391,7 +411,7 @@ class Scheduler:
         if problem:
             preset = str((saved.policy or {}).get("preset"))
             self._note_fault(preset, f"{type(problem).__name__}: {problem}", now)
-        self._nodes_seen_at = 0.0
+        self._nodes_seen_at, self._workers_seen_at = 0.0, now  # the workers are asked below
         if self._keeper:
             for event in self._keeper.ensure(saved.nodes, {lease.node for lease in saved.leases}):
                 self._inbox.put(event)
@@ -400,6 +420,10 @@ class Scheduler:
         self._shares.tell(self.state)
         self._facts.restarts.started(self.state.attempts.values(), self.state.jobs)
         self.wake()
+
+    @staticmethod
+    def _grace(job: Job) -> float:
+        return 0.0 if job.forget else job.spec.grace
 
     def _find_again(self, attempt: Attempt) -> None:
         job = self.state.jobs[attempt.id.job]
@@ -426,7 +450,7 @@ class Scheduler:
             limits = self._shares.within(worker.id, worker.node, Limits(cpus=job.cpus))
             self._executor.set_limits(worker.id, worker.node, limits, automatic=True)
         if job.state is JobState.STOPPING or (leaves and worker.started_at is None):
-            self._executor.stop(worker.id, worker.node, 0.0 if job.forget else job.spec.grace)
+            self._executor.stop(worker.id, worker.node, self._grace(job))
         elif job.state in (JobState.PAUSED, JobState.QUEUED) and not leaves:
             self._executor.pause(worker.id, worker.node)  # queued: it is suspended while others have their turn
         else:

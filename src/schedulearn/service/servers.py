@@ -101,7 +101,7 @@ class Servers:
         view = self._administered(caller, name)
         self._ask("drain", {"node": name, "drain": drain}, caller)
         node = replace(view.node, drain=drain)
-        if node.state in (NodeState.UP, NodeState.DRAINING):
+        if node.state in (NodeState.UP, NodeState.DRAINING, NodeState.PAUSED):
             node = replace(node, state=node.awake_state)
         return replace(view, node=node)
 

@@ -55,6 +55,23 @@ class Database:
         """Insert a row, or update the one with the same primary key in all that is given but the `fixed` columns."""
         return _upsert(self.engine.dialect.name, table, fixed)
 
+    def last_number(self, connection: sa.Connection, table: sa.Table) -> int:
+        """The last one that the database gave to a row of this table, whether or not the row is still there."""
+        if self.path:
+            found = connection.execute(sa.text("SELECT seq FROM sqlite_sequence WHERE name = :t"), {"t": table.name})
+        else:
+            sequence = f"pg_get_serial_sequence('{table.name}', 'id')"
+            found = connection.execute(sa.text(f"SELECT coalesce(pg_sequence_last_value({sequence}), 0)"))
+        return int(found.scalar() or 0)
+
+    def set_last_number(self, connection: sa.Connection, table: sa.Table, number: int) -> None:
+        values = {"t": table.name, "n": number}
+        if self.path:
+            connection.execute(sa.text("DELETE FROM sqlite_sequence WHERE name = :t"), values)
+            connection.execute(sa.text("INSERT INTO sqlite_sequence (name, seq) VALUES (:t, :n)"), values)
+        else:
+            connection.execute(sa.text("SELECT setval(pg_get_serial_sequence(:t, 'id'), :n)"), values)
+
     def close(self) -> None:
         self.engine.dispose()
 

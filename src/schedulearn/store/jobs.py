@@ -51,6 +51,19 @@ class Jobs(Part):
         super().__init__(database)
         self._room: dict[tuple[int, int, int], _Room] = {}  # so that not every submission counts a long queue
 
+    def last_job_number(self) -> int:
+        """0: there was never a job."""
+        with self._db.read() as connection:
+            return self._db.last_number(connection, jobs)
+
+    def advance_job_numbers(self, beyond: int) -> bool:
+        """No job gets this number or a smaller one any more. False: none would have."""
+        with self._db.write() as connection:
+            if beyond <= self._db.last_number(connection, jobs):
+                return False
+            self._db.set_last_number(connection, jobs, beyond)
+            return True
+
     def add_job(
         self,
         spec: JobSpec,

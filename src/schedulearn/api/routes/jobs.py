@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -14,7 +13,7 @@ from schedulearn.api.convert import attempt_out, explanation_out, job_out, serie
 from schedulearn.api.deps import Gate, JobNumber, NameFilter, Offset, Person, Streaming
 from schedulearn.api.fields import MOST_CURVES, WHOLE, Cores, Deadline, Duration, Priority, Strict, deadline_at
 from schedulearn.api.schemas import AttemptPage, DryRun, ExplanationOut, JobOut, JobPage, MetricsOut, MoveOut, MovePage
-from schedulearn.api.spec import JobIn, TargetField, WorkersField, WorkersIn, spec_out
+from schedulearn.api.spec import JobIn, TargetField, WorkersChange, WorkersIn, spec_out
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.states import FINISHED, JobState
 from schedulearn.service.auth import Caller
@@ -50,7 +49,7 @@ class JobChanges(Strict):
     deadline: Deadline | None = None
     time_limit: Duration | None = None
     cpus_limit: Cores | None = None
-    workers: WorkersField = WorkersIn()
+    workers: WorkersChange = WorkersIn()
     target: TargetField = None
 
     def to_fields(self, now: float) -> dict[str, Any]:
@@ -59,7 +58,7 @@ class JobChanges(Strict):
             "deadline": deadline_at(self.deadline, now),
             "time_limit": self.time_limit,
             "cpus_limit": self.cpus_limit,
-            "workers": asdict(self.workers.to_domain()),
+            "workers": self.workers.changes(),
             "target": dict(zip(("metric", "value", "then"), self.target, strict=True)) if self.target else None,
         }
         return {name: value for name, value in values.items() if name in self.model_fields_set}
@@ -161,9 +160,10 @@ def show(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
 def update(job: JobNumber, changes: JobChanges, caller: Person, gateway: Gate) -> JobOut:
     """Change the priority, the deadline, the limits, the number of workers or the target of a job that is not finished.
 
-    `cpus_limit` holds at once, for each of its workers, and in later attempts. A job with more or fewer workers than
-    the new range allows is resized at once; if that cannot be, nothing changes, and 409 says why. Whether a new target
-    is reached is found out anew.
+    `cpus_limit` holds at once, for each of its workers, and in later attempts. A number of workers is what is wanted
+    now: of a job with a range the smallest number stays, so that it goes on if a worker is lost. A job with more or
+    fewer workers than is asked for is resized at once; if that cannot be, nothing changes, and 409 says why. Whether a
+    new target is reached is found out anew.
     """
     now = gateway.now()
     return job_out(gateway.update(caller, JobId(job), changes.to_fields(now)), caller, now)

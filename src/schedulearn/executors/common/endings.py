@@ -6,6 +6,7 @@ from typing import Any
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.executors.common.keys import genuine, worker_key
 from schedulearn.executors.common.paths import WorkerPaths, read_json, write_json
+from schedulearn.executors.common.shortage import shortage
 from schedulearn.executors.common.signed import EXIT, signed
 
 
@@ -15,6 +16,8 @@ class End:
 
     outcome: Outcome
     at: float | None = None
+    steady: float | None = None  # the same in seconds since the boot of the machine, where that is known
+    boot_id: str = ""  # of that boot
 
 
 def read_end(paths: WorkerPaths) -> End | None:
@@ -25,7 +28,7 @@ def read_end(paths: WorkerPaths) -> End | None:
         return None
     if "at" not in record or not genuine(record, EXIT, paths.folder):
         return None
-    return End(_outcome(record), float(record["at"]))
+    return End(_outcome(record), float(record["at"]), record.get("steady"), record.get("boot_id", ""))
 
 
 def write_end(paths: WorkerPaths, end: End) -> None:
@@ -45,6 +48,8 @@ def write_end(paths: WorkerPaths, end: End) -> None:
 
 
 def _outcome(record: dict[str, Any]) -> Outcome:
+    if short_of := shortage(record.get("errno")):
+        return Outcome(Ending.NODE_FAULT, detail=short_of)
     if record["not_started"]:
         return Outcome(Ending.NOT_STARTED, detail=record["detail"])
     if record.get("lost"):

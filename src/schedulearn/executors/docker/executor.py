@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.events import Event, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.domain.events import Event, NodeSeen, WorkerExited, WorkerPaused, WorkerStarted
 from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
@@ -21,9 +21,11 @@ from schedulearn.domain.resources import CPUS
 from schedulearn.domain.usage import Limits, Usage
 from schedulearn.executors.common.endings import End, read_end, write_end
 from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder
+from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.common.lanes import Lanes
 from schedulearn.executors.common.launching import follow_group
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked
+from schedulearn.executors.common.shortage import Shortage, shortage
 from schedulearn.executors.docker.beside import DockerBeside
 from schedulearn.executors.docker.calls import Calls, Refused, Unreachable
 from schedulearn.executors.docker.connect import Engine
@@ -37,7 +39,7 @@ from schedulearn.executors.docker.layers import Layers, Unwanted
 from schedulearn.executors.docker.limits import Limiter
 from schedulearn.executors.docker.live import LiveCheckpoints
 from schedulearn.executors.docker.mounts import Sight, concealed
-from schedulearn.executors.docker.names import instance_of, worker_of
+from schedulearn.executors.docker.names import worker_of
 from schedulearn.executors.docker.networks import OWN, Networks
 from schedulearn.executors.docker.output import Output
 from schedulearn.executors.docker.rounds import Rounds
@@ -49,6 +51,7 @@ from schedulearn.executors.docker.usage import ContainerUsage
 log = logging.getLogger(__name__)
 LOG_CAP = 64 << 20
 THREADS = 8
+ENDS_KEPT = 4096  # of workers that ended; those whose ends may still be asked for are among the last
 WAITING = 256  # workers whose images are being fetched or prepared beside that
 ORPHAN_AFTER = 600.0  # seconds: a service whose database is slow may take its time to tell of all its workers
 _AGAIN = 0.5  # seconds until an engine that did not answer is asked once more
@@ -82,6 +85,7 @@ class DockerExecutor:
         self._containers = Containers(calls, instance)
         self._closed = threading.Event()
         self._lanes = Lanes(THREADS, WAITING)
+        self.shortage = Shortage(self._root)
         images, self._networks = Images(calls), Networks(calls, instance, rules)
         self._layers = Layers(self._containers, images, self._networks, rules, self._closed)
         self._sight = Sight(self._containers, images)
@@ -106,7 +110,7 @@ class DockerExecutor:
         self.beside = DockerBeside(self._containers)
         self._known: dict[WorkerId, threading.Event] = {}  # told of in this life; the event: it is not wanted any more
         self._followers: dict[WorkerId, Follower] = {}
-        self._reported: set[WorkerId] = set()  # whose end was reported
+        self._ended: dict[WorkerId, End] = {}  # what was reported of their end, and stays true
         self._lock = threading.Lock()  # guards the three above
         self._told_at: float | None = None  # when the service first spoke of a worker, on the monotonic clock
         self._grace = Grace()
@@ -224,8 +228,7 @@ class DockerExecutor:
 
     def _start(self, launch: Launch) -> None:
         worker, paths = launch.worker, self._paths(launch.worker)
-        if read_end(paths):
-            self._report(worker)
+        if self._told_of_its_end(worker, paths):
             return
         try:
             make_worker_folder(paths)
@@ -237,18 +240,34 @@ class DockerExecutor:
             self._end(worker, Outcome(Ending.LOST, detail=str(stopped)))
         except (OSError, ExecutorError) as error:
             log.warning("worker %s could not be started: %s", worker, error)
-            self._end(worker, Outcome(Ending.NOT_STARTED, detail=concealed(str(error), launch.spec.mounts)))
+            short_of = shortage(error.errno) if isinstance(error, OSError) else ""
+            self._not_started(worker, concealed(str(error), launch.spec.mounts), short_of)
         except Exception:  # a fault of ours must not leave a job that starts for ever
             log.exception("worker %s could not be started", worker)
             self._end(worker, Outcome(Ending.NOT_STARTED, detail="a fault of the service: its log says more"))
         else:
             self._follow(worker)
 
+    def _not_started(self, worker: WorkerId, why: str, short_of: str) -> None:
+        """`short_of`: what the service's machine lacks, if that is the reason."""
+        if short_of:
+            self.shortage.note(short_of)
+            self._emit(NodeSeen(self._clock.now(), replace(self._node, problem=short_of)))
+        ending = Ending.NODE_FAULT if short_of else Ending.NOT_STARTED
+        self._end(worker, Outcome(ending, detail=short_of or why))
+
+    def _told_of_its_end(self, worker: WorkerId, paths: WorkerPaths) -> bool:
+        """Whoever was told that it has ended, perhaps long ago, must not find it running."""
+        if end := self._ended.get(worker) or read_end(paths):
+            if paths.started.exists():
+                self._emit_start(worker, paths)
+            self._note_end(worker, end)
+        return end is not None
+
     def _follow(self, worker: WorkerId) -> None:
         """Report what has become of a worker, and watch it if it still runs."""
         paths = self._paths(worker)
-        if read_end(paths):
-            self._report(worker)
+        if self._told_of_its_end(worker, paths):
             return
         if worker not in self._followers:
             state = self._containers.find(self._containers.name(worker))
@@ -317,7 +336,9 @@ class DockerExecutor:
             part.forget(worker)
         with self._lock:
             self._followers.pop(worker, None)
-            self._reported.add(worker)
+            self._ended[worker] = end
+            if len(self._ended) > ENDS_KEPT:
+                del self._ended[next(iter(self._ended))]
         self._emit(WorkerExited(self._clock.now() if end.at is None else end.at, worker, end.outcome))
         self._networks.let_go(str(worker.of), str(worker))
         if worker.rank == 0:
@@ -329,24 +350,13 @@ class DockerExecutor:
         if carried_group(self._paths(worker).first):
             self._submit(worker, self._stop, worker, _PLACEHOLDERS_TIME)
 
-    def _report(self, worker: WorkerId) -> None:
-        """An end that is written down already."""
-        paths = self._paths(worker)
-        end = read_end(paths)
-        assert end
-        if paths.started.exists():
-            self._emit_start(worker, paths)
-        self._note_end(worker, end)
-
     def _stop(self, worker: WorkerId, grace: float) -> None:
         paths = self._paths(worker)
-        if read_end(paths):
-            if worker not in self._reported:
-                self._report(worker)
+        if worker in self._ended or self._told_of_its_end(worker, paths):
             return
         state = self._containers.find(self._containers.name(worker))
         if state is None or state.status == CREATED:
-            if worker not in self._followers and worker not in self._reported:
+            if worker not in self._followers:
                 self._never_ran(worker, state)
             return
         if state.alive:
@@ -398,7 +408,7 @@ class DockerExecutor:
         if self._site.shared:
             self._site.shared.forget(job)
         with self._lock:
-            self._reported = {worker for worker in self._reported if worker.job != job}
+            self._ended = {worker: end for worker, end in self._ended.items() if worker.job != job}
             self._known = {worker: event for worker, event in self._known.items() if worker.job != job}
 
     def _all_followers(self) -> list[Follower]:

@@ -1,10 +1,6 @@
 """How containers of one service are called and labelled, so that it finds its own and touches nobody else's."""
 
-import hashlib
-import os
-import secrets
 from collections.abc import Mapping
-from pathlib import Path
 
 from schedulearn.domain.ids import WorkerId
 
@@ -14,22 +10,6 @@ SETUP = "schedulearn.setup"  # the key of the image that the container prepares,
 LOOK = "schedulearn.look"  # the worker for which paths of the server are looked at
 NETWORK = "schedulearn.network"  # whose network it is: an attempt's, or that of a setup
 _PARTS = {"schedulearn.job": 0, "schedulearn.attempt": 1, "schedulearn.rank": 2}
-
-
-def instance_of(root: Path) -> str:
-    """The name of the service with this data folder. Neither a copy of it nor a new one in its place has the same."""
-    file = root / "instance"
-    if not file.exists():
-        root.mkdir(parents=True, exist_ok=True)
-        fresh = root / f".instance-{os.getpid()}-{secrets.token_hex(4)}"
-        fresh.write_text(secrets.token_hex(16))
-        try:
-            os.link(fresh, file)  # only one of two that begin at the same time can
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-    return hashlib.sha256(f"{file.read_text()} {root.resolve()}".encode()).hexdigest()[:12]
 
 
 def container_name(instance: str, worker: WorkerId) -> str:

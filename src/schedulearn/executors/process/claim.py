@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.executors.common.keys import genuine, worker_key
-from schedulearn.executors.common.paths import read_small
+from schedulearn.executors.common.paths import JobPaths, read_small
 from schedulearn.executors.common.signed import CLAIM, signed
 
 
@@ -24,7 +24,8 @@ class Claim:
     boot_id: str = ""
     child_pid: int = 0  # the command
     child_start_time: int = 0
-    started_at: float | None = None  # when the command ran
+    started_at: float | None = None  # when the command ran, by a clock that somebody may have set since
+    started_steady: float | None = None  # the same since the boot of the machine
     void: bool = False  # nobody ran it, and now nobody may
 
 
@@ -60,6 +61,11 @@ def is_held(path: Path) -> bool:
             return handle is None
     except FileNotFoundError:
         return False
+
+
+def runs(job: JobPaths) -> bool:
+    """Whether a shim of any of its attempts lives."""
+    return any(read_claim(claim) and is_held(claim) for claim in job.attempts.glob("*/*/claim"))
 
 
 def void(path: Path) -> bool:

@@ -1,6 +1,5 @@
 """Runs workers as processes of this machine. What is true of a worker is in its folder; nothing here must survive."""
 
-import hashlib
 import logging
 import signal
 import threading
@@ -11,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.events import Event, LimitsSet, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.domain.events import Event, LimitsSet, NodeSeen, WorkerExited, WorkerPaused, WorkerStarted
 from schedulearn.domain.group import Group
 from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node
@@ -22,14 +21,16 @@ from schedulearn.domain.usage import Limits, Usage
 from schedulearn.executors.common.control import with_group
 from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder
+from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.common.lanes import Lanes
 from schedulearn.executors.common.launching import follow_group, most_in, workers_in
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, write_file, write_json
+from schedulearn.executors.common.shortage import Shortage, shortage
 from schedulearn.executors.kernel.change import fixed_threads
 from schedulearn.executors.process import cgroups as permitted
 from schedulearn.executors.process import leftovers
 from schedulearn.executors.process.beside import ProcessBeside
-from schedulearn.executors.process.claim import Claim, is_held, read_claim, void
+from schedulearn.executors.process.claim import Claim, is_held, read_claim, runs, void
 from schedulearn.executors.process.cores import Cores
 from schedulearn.executors.process.discovery import gpu_devices
 from schedulearn.executors.process.endings import end_of
@@ -37,7 +38,7 @@ from schedulearn.executors.process.gpus import Denied, gpus_of_others
 from schedulearn.executors.process.limits import change_limits, known_control, limits_each, said_of_threads
 from schedulearn.executors.process.prepare import Limits as Confines
 from schedulearn.executors.process.prepare import prepare
-from schedulearn.executors.process.procfs import descendants, stands_still
+from schedulearn.executors.process.procfs import boot_id, descendants, stands_still, steady_time
 from schedulearn.executors.process.spawn import PATIENCE, signal_shim, spawn
 from schedulearn.executors.process.usage import UsageReader
 from schedulearn.executors.process.view import Mounts, detect_mounts
@@ -46,6 +47,7 @@ from schedulearn.executors.process.watcher import Watched, Watcher
 log = logging.getLogger(__name__)
 LOG_CAP = 64 << 20
 THREADS = 8
+ENDS_KEPT = 4096  # of workers that ended; those whose ends may still be asked for are among the last
 LOOK_AGAIN = 0.01  # seconds between two looks at whether a tree stands still
 LOOK_FOR = 1.0  # seconds of looking, before whatever else is to be done for this worker has its turn
 
@@ -69,26 +71,28 @@ class ProcessExecutor:
         self._log_cap = log_cap
         self._cgroups = permitted.detect() if cgroups is None else cgroups
         self._mounts = detect_mounts() if mounts is None else mounts
-        self._instance = hashlib.sha256(str(self._root).encode()).hexdigest()[:8]
+        self._instance = instance_of(self._root)
         self._cores = Cores()
         self._watched: dict[WorkerId, Claim] = {}  # running, as far as we know
-        self._ended: set[WorkerId] = set()  # whose end was reported
+        self._ended: dict[WorkerId, WorkerExited] = {}  # what was reported of their end, and stays true
         self._pausing: set[WorkerId] = set()  # told to stand still, and not known to do so yet
         self._lock = threading.Lock()  # guards the three above
         self._usage = UsageReader()
         self.beside = ProcessBeside(self._root)
         self._lanes = Lanes(THREADS)
+        self._shortage = Shortage(self._root)
         self._watcher = Watcher(self._on_end, use_pidfd=use_pidfd)
 
     # --- the port
 
     def nodes(self) -> list[Node]:
-        if not self._node.devices:
-            return [self._node]
+        node = replace(self._node, problem=self._shortage.now())
+        if not node.devices:
+            return [node]
         with self._lock:
             shims = [claim.pid for claim in self._watched.values()]
         own = {pid for top in shims for pid in descendants(top)}
-        return [replace(self._node, devices=gpu_devices(own))]
+        return [replace(node, devices=gpu_devices(own))]
 
     def start(self, launch: Launch) -> None:
         self._submit(launch.worker, self._start, launch)
@@ -140,13 +144,18 @@ class ProcessExecutor:
 
     def _start(self, launch: Launch) -> None:
         paths = self._paths(launch.worker)
+        if launch.worker in self._ended:  # whoever was told so, perhaps long ago, must not find it running
+            self._tell_end_again(launch.worker)
+            return
         try:
             make_worker_folder(paths)
             with locked(paths.lock):
                 if read_claim(paths.claim) is None:
                     prepare(launch, paths, self._limits(launch))
                     spawn(paths)
-        except (OSError, ExecutorError) as error:
+        except OSError as error:
+            self._not_started(launch.worker, str(error), shortage(error.errno))
+        except ExecutorError as error:
             self._not_started(launch.worker, str(error))
         else:
             self._follow(launch.worker)
@@ -172,23 +181,32 @@ class ProcessExecutor:
 
     def _follow(self, worker: WorkerId) -> None:
         """Report what has become of a worker, and watch it if it still runs."""
+        if worker in self._ended:
+            self._tell_end_again(worker)
+            return
         paths = self._paths(worker)
         claim = _settled(paths)
         if claim is None:
             self._follow_to_end(worker, paths)
             return
         self._cores.adopt(worker, leftovers.read_orders(paths).get("cores", ()))
-        self._emit(WorkerStarted(claim.started_at or self._clock.now(), worker))
+        self._emit(WorkerStarted(self._began(claim), worker))
         with self._lock:
             known = worker in self._watched
             self._watched[worker] = claim
         if not known:
             self._watcher.add(Watched(worker, claim.pid, claim.start_time, partial(is_held, paths.claim)))
 
+    def _tell_end_again(self, worker: WorkerId) -> None:
+        claim = read_claim(self._paths(worker).claim)
+        if claim and claim.started_at is not None:
+            self._emit(WorkerStarted(self._began(claim), worker))
+        self._emit(self._ended[worker])
+
     def _follow_to_end(self, worker: WorkerId, paths: WorkerPaths) -> None:
         claim = read_claim(paths.claim)
         if worker not in self._watched and claim and claim.started_at is not None:
-            self._emit(WorkerStarted(claim.started_at, worker))
+            self._emit(WorkerStarted(self._began(claim), worker))
         self._report_end(worker)
 
     def _on_end(self, worker: WorkerId) -> None:
@@ -205,21 +223,44 @@ class ProcessExecutor:
         if claim and not read_end(paths):
             leftovers.clean(worker, paths, claim)
         end = end_of(paths)
-        self._note_end(worker)
-        self._emit(WorkerExited(self._clock.now() if end.at is None else end.at, worker, end.outcome))
+        if end.outcome.ending is Ending.NODE_FAULT:
+            self._run_short(end.outcome.detail)
+        self._note_end(WorkerExited(self._moment(end.at, end.steady, end.boot_id), worker, end.outcome))
 
-    def _not_started(self, worker: WorkerId, why: str) -> None:
+    def _began(self, claim: Claim) -> float:
+        return self._moment(claim.started_at, claim.started_steady, claim.boot_id)
+
+    def _moment(self, at: float | None, steady: float | None, boot: str) -> float:
+        """A moment that a shim wrote down, by the service's clock: the machine's may have been set since, or before."""
+        now = self._clock.now()
+        if steady is not None and boot == boot_id():
+            return now - max(0.0, steady_time() - steady)
+        return now if at is None else min(at, now)
+
+    def _not_started(self, worker: WorkerId, why: str, short_of: str = "") -> None:
+        """`short_of`: what the machine lacks, if it is the machine's fault."""
         log.warning("worker %s could not be started: %s", worker, why)
-        self._note_end(worker)
-        self._emit(WorkerExited(self._clock.now(), worker, Outcome(Ending.NOT_STARTED, detail=why)))
+        if short_of:
+            self._run_short(short_of)
+        ending = Ending.NODE_FAULT if short_of else Ending.NOT_STARTED
+        self._note_end(WorkerExited(self._clock.now(), worker, Outcome(ending, detail=short_of or why)))
 
-    def _note_end(self, worker: WorkerId) -> None:
+    def _run_short(self, of: str) -> None:
+        """Before the end is told: whoever hears of it must not choose this node again."""
+        self._shortage.note(of)
+        self._emit(NodeSeen(self._clock.now(), replace(self._node, problem=of)))
+
+    def _note_end(self, end: WorkerExited) -> None:
+        worker = end.worker
         self._cores.release(worker)
         self._usage.forget(worker)
         with self._lock:
             self._watched.pop(worker, None)
             self._pausing.discard(worker)
-            self._ended.add(worker)
+            self._ended[worker] = end
+            if len(self._ended) > ENDS_KEPT:
+                del self._ended[next(iter(self._ended))]
+        self._emit(end)
 
     def _stop(self, worker: WorkerId, grace: float) -> None:
         paths = self._paths(worker)
@@ -233,6 +274,7 @@ class ProcessExecutor:
         except OSError as error:  # a full disk; the shim knows the job's own grace period
             log.warning("worker %s: cannot note the grace period: %s", worker, error)
         signal_shim(claim, signal.SIGTERM)
+        signal_shim(claim, signal.SIGCONT)  # somebody may have stopped it
         if worker not in self._watched:
             self._follow(worker)
 
@@ -300,12 +342,12 @@ class ProcessExecutor:
 
     def _forget(self, job: JobId) -> None:
         job_paths = JobPaths.of(self._root, job)
-        if any(read_claim(claim) and is_held(claim) for claim in job_paths.folder.glob("attempts/*/*/claim")):
+        if runs(job_paths):
             log.warning("job %s still runs: its folder is kept", job)
             return
         forget_job(job_paths)
         with self._lock:
-            self._ended = {worker for worker in self._ended if worker.job != job}
+            self._ended = {worker: end for worker, end in self._ended.items() if worker.job != job}
 
     def _paths(self, worker: WorkerId) -> WorkerPaths:
         return WorkerPaths.of(self._root, worker)

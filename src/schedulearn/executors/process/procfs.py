@@ -4,6 +4,7 @@
 
 import os
 import signal
+import time
 from contextlib import suppress
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -12,6 +13,11 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 def read_text(path: str) -> str:
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
+
+
+def steady_time() -> float:
+    """Seconds since this machine began. Nobody sets this clock; it goes on while a laptop sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def boot_id() -> str:

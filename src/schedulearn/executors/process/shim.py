@@ -40,6 +40,7 @@ from schedulearn.executors.process.procfs import (
     resident,
     send,
     start_time,
+    steady_time,
 )
 
 TYPE_CHECKING = False  # importing typing would be slow, too
@@ -97,20 +98,21 @@ class Supervisor:
             os.fsync(self.claim_fd)
         except (OSError, ValueError) as error:
             os.ftruncate(self.claim_fd, 0)
-            self._tell_service(f"cannot use the worker's folder: {error}")
+            number = error.errno if isinstance(error, OSError) else 0
+            self._tell_service(f"errno {number} cannot use the worker's folder: {error}")
             return
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         self.groups = Groups(self.launch["groups"])
         self.log = LogWriter(f"{self.folder}/log", self.launch["log_cap"])
-        detail = ""
+        problem: Exception | None = None
         try:
             self._spawn()
-        except (NotStarted, OSError) as problem:
-            detail = str(problem)
+        except (NotStarted, OSError) as error:
+            problem = error
         else:
             self._announce()
             self._supervise()
-        self._finish(detail)
+        self._finish(problem)
 
     def _catch_signals(self) -> int:
         def note(number: int, _frame: FrameType | None) -> None:
@@ -205,7 +207,7 @@ class Supervisor:
 
     def _announce(self) -> None:
         """The command runs: say so in the claim, and to the service if it still listens."""
-        self.claim["started_at"] = time.time()
+        self.claim.update(started_at=time.time(), started_steady=steady_time())
         self._update_claim()
         self._tell_service("ok")
 
@@ -341,7 +343,7 @@ class Supervisor:
             pause = min(0.05, pause * 2)
             self._reap()
 
-    def _finish(self, problem: str) -> None:
+    def _finish(self, problem: Exception | None) -> None:
         self._kill_tree()
         if self.status is not None:
             self.oom = self.oom or (self.status != 0 and self.groups.killed_for_memory())
@@ -358,7 +360,7 @@ class Supervisor:
             file.flush()
             os.fsync(file.fileno())
 
-    def _write_exit(self, problem: str) -> None:
+    def _write_exit(self, problem: Exception | None) -> None:
         code = os.waitstatus_to_exitcode(self.status) if self.status is not None else -signal.SIGKILL
         record = {
             "exit_code": code if code >= 0 and not problem else None,
@@ -367,9 +369,11 @@ class Supervisor:
             "memory_limit": self._memory_limit(),
             "boot_id": self.claim["boot_id"],
             "at": time.time(),
-            "detail": problem,
+            "steady": steady_time(),
+            "detail": "" if problem is None else str(problem),
             "stopped": self.kill_at is not None,
-            "not_started": bool(problem),
+            "not_started": problem is not None,
+            "errno": getattr(problem, "errno", None),  # of the system's own refusal, not of the command's
         }
         data = json.dumps(signed(record, EXIT, self.key)).encode()
         deadline = time.monotonic() + EXIT_TIME

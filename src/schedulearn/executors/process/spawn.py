@@ -1,5 +1,6 @@
 """Start a shim and hear whether its command runs; signal a shim."""
 
+import errno
 import os
 import resource
 import select
@@ -7,7 +8,6 @@ import signal
 import sys
 from contextlib import suppress
 
-from schedulearn.domain.errors import ExecutorError
 from schedulearn.executors.common.keys import worker_key
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.executors.process import shim
@@ -39,9 +39,12 @@ def spawn(paths: WorkerPaths) -> None:
         os.close(read_end)
     if not answered or message == "ok":
         return
-    os.waitpid(pid, 0)  # it has nothing more to do
-    if message not in ("", "ended"):
-        raise ExecutorError(message)
+    _, status = os.waitpid(pid, 0)  # it has nothing more to do
+    if message.startswith("errno "):
+        _, number, words = message.split(" ", 2)
+        raise OSError(int(number), words)
+    if not message and status:
+        raise ChildProcessError(errno.ECHILD, "the supervisor of the worker ended before it could begin")
 
 
 def _spawn(paths: WorkerPaths, ready: int, key: bytes) -> int:
