@@ -31,7 +31,7 @@ def test_a_range_of_a_waiting_job(world: Any, ann: Any, asked: Any, shown: Any, 
 @pytest.mark.parametrize(
     ("asked", "field", "words"),
     [
-        (0, "workers.min", "0 is too small"),
+        (0, "workers.want", "0 is too small"),
         ("6..2", "workers", "is not a range"),
         ("1.5..2", "workers", "is not a number of workers"),
         ({"min": 3, "max": 2}, "workers", "not in order"),

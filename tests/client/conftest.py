@@ -59,10 +59,10 @@ class Service:
 
     def stop(self) -> None:
         """Stop listening, and break off the connections that are open, as a killed service does."""
-        if self.server:
-            self.server.shutdown()
-            self.server.server_close()
-            self.server = None
+        server, self.server = self.server, None  # first: the test and its end may both stop it, at the same time
+        if server:
+            server.shutdown()
+            server.server_close()
         for connection in self.open:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

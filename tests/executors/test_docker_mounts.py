@@ -361,7 +361,7 @@ def test_links_of_an_image_do_not_deceive_who_looks(containers: DockerBench, hos
     )
     outcome = containers.run(launch, rules=Rules(mounts=(f"{host}/sets",)))
     assert b"top secret" not in containers.output(launch)
-    assert f"{host}/sets/one/one is a link" in refused(outcome)
+    assert "mount 1 is a link" in refused(outcome)
 
 
 def test_what_is_no_file_and_no_folder_is_refused(

@@ -40,7 +40,6 @@ class Options:
     port: int = DEFAULT_PORT  # 0: any free one
     roles: frozenset[str] = ALL_ROLES
     database: str | None = None  # a PostgreSQL URL; None: SQLite in the data folder
-    accept_data: bool = False  # whether a database may go on with another data folder than before
     keep_seconds: float = 30 * 86400.0  # how long the files of finished jobs are kept
     keep_bytes: int = 50 * 1000**3  # and how much of them
     log_level: str = "info"
@@ -65,6 +64,7 @@ class Options:
     insecure: bool = False  # listen beyond loopback without TLS all the same
     uids: tuple[int, int] = DEFAULT_UIDS  # from which to which; each user's jobs run as one of them
     root_jobs: bool = False  # whether a service that is root runs jobs as root, too
+    accept_data: bool = False  # whether a database may go on with another data folder than before
 
     def __post_init__(self) -> None:
         self._check_tls()

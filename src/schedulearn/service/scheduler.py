@@ -324,10 +324,9 @@ class Scheduler:
                 continue
             job = self.state.jobs[attempt.id.job]
             for worker in attempt.running:
+                self._executor.adopt(worker.id, worker.node)
                 if job.state is JobState.STOPPING:
                     self._executor.stop(worker.id, worker.node, self._grace(job))
-                else:
-                    self._executor.adopt(worker.id, worker.node)
 
     def _start(self, command: cmd.StartAttempt) -> None:
         attempt = self.state.attempts.get(command.attempt.job)
