@@ -20,7 +20,9 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not detect_mounts().possible, reason="needs root, and mounts of its own for each job"),
 ]
-UIDS = "150000-159999"  # nobody else's: other services of this machine, the demo for one, give out the usual ones
+# Nobody else's: other services of this machine, the demo for one, give out the usual ones.
+FIRST = 150_000 + 10_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+UIDS = f"{FIRST}-{FIRST + 9_999}"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ELASTIC = """
 import json, os, time
@@ -97,7 +99,7 @@ def said(client: Client, command: str, **more: Any) -> str:
 def test_each_user_has_a_uid_and_nobody_is_root(admin: Client, ann: Client, bob: Client, service: Service) -> None:
     uids = {client: uid_of(client) for client in (admin, ann, bob)}
     assert len(set(uids.values())) == 3
-    assert all(150_000 < uid < 150_100 for uid in uids.values())
+    assert all(FIRST < uid < FIRST + 100 for uid in uids.values())
     for client, uid in uids.items():
         status = said(client, "id -u; id -g; grep -E 'Cap|NoNewPrivs|Groups' /proc/self/status").split()
         assert status[:2] == [str(uid)] * 2

@@ -221,5 +221,5 @@ def test_a_fault_at_the_start_does_not_leave_a_job_that_starts_for_ever(
     monkeypatch.setattr(starting, "_image", broken)
     outcome = containers.run(containers.launch("true"))
     assert outcome.ending is Ending.NOT_STARTED
-    assert "TypeError" in outcome.detail
+    assert "a fault of the service" in outcome.detail
     assert containers.containers() == []

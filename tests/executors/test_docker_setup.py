@@ -77,9 +77,15 @@ def project(tmp_path: Path) -> Any:
 
 @pytest.fixture(autouse=True)
 def no_prepared_images(containers: DockerBench) -> Iterator[None]:
+    """Neither of this test nor of those before it on the same engine."""
+    remove_images(containers.daemon)
     yield
-    with containers.daemon.client() as client:
-        for tag in images(containers.daemon):
+    remove_images(containers.daemon)
+
+
+def remove_images(daemon: Daemon) -> None:
+    with daemon.client() as client:
+        for tag in images(daemon):
             client.api.remove_image(tag, force=True)
 
 

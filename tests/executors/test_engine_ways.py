@@ -77,7 +77,7 @@ def test_a_command_in_a_container_over_tls(tls_engine: Any, tmp_path: Path) -> N
     containers = Containers(Calls(Engine(f"tcp://127.0.0.1:{daemon.port}", tls)), "ways")
     host = {"network_mode": "none"}
     made = containers.create({"image": IMAGE, "command": ["sleep", "1000"], "name": containers.name(worker),
-                              "working_dir": "/work", "host_config": host})  # fmt: skip
+                              "working_dir": "/work", "user": "65534:65534", "host_config": host})  # fmt: skip
     containers.start(made)
     command = DockerBeside(containers).run(worker, ["sh", "-c", "echo out; echo err >&2; exit 3"])
     assert outcome(command) == (b"out\n", b"err\n", 3)

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import ExecutorError
 from schedulearn.executors.common import logs
 from schedulearn.executors.common.folders import make_worker_folder
 from schedulearn.executors.common.logwriter import LogWriter
@@ -147,8 +146,8 @@ def test_a_worker_that_the_full_disk_keeps_from_starting(bench: Any, tiny_disk: 
     tiny_disk(bench.root, "64k")
     fill(bench.root / "filler")
     outcome = bench.run(bench.launch("true"))
-    assert outcome.ending == "not_started"
-    assert "No space left" in outcome.detail
+    assert outcome.ending == "node_fault"
+    assert "no space left" in outcome.detail
 
 
 def test_a_disk_that_is_full_when_the_shim_starts(bench: Any, tiny_disk: Any) -> None:
@@ -159,7 +158,7 @@ def test_a_disk_that_is_full_when_the_shim_starts(bench: Any, tiny_disk: Any) ->
     make_worker_folder(paths)
     prepare(launch, paths, Limits([], [], CAP, 1))
     fill(bench.root / "filler")
-    with pytest.raises(ExecutorError, match="No space left"):
+    with pytest.raises(OSError, match="No space left"):
         spawn(paths)
     (bench.root / "filler").unlink()
     assert bench.run(launch).ok

@@ -71,7 +71,6 @@ class ProcessExecutor:
         self._log_cap = log_cap
         self._cgroups = permitted.detect() if cgroups is None else cgroups
         self._mounts = detect_mounts() if mounts is None else mounts
-        self._instance = instance_of(self._root)
         self._cores = Cores()
         self._watched: dict[WorkerId, Claim] = {}  # running, as far as we know
         self._ended: dict[WorkerId, WorkerExited] = {}  # what was reported of their end, and stays true
@@ -165,7 +164,7 @@ class ProcessExecutor:
         held = given.times(workers_in(launch))
         gpus = self._gpus_of_others(launch)
         plans = self._cgroups.plan(
-            f"{self._instance}-{launch.worker}",
+            f"{instance_of(self._root)}-{launch.worker}",
             held.cpus,
             held.memory,
             all_workers=permitted.for_all_workers(self._node.capacity[MEMORY]),
