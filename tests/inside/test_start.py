@@ -185,6 +185,21 @@ def test_a_child_that_trains_follows_too(folder: Path, tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("5\n", "")
 
 
+def test_the_thread_that_looks_leaves_before_the_interpreter(folder: Path, tmp_path: Path) -> None:
+    """Ended within C++ code of a library it would abort the program."""
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "torch.py").write_text(TORCH)
+    code = (
+        "import atexit, threading\n"
+        "names = lambda: sorted(thread.name for thread in threading.enumerate())\n"
+        "atexit.register(lambda: print(names()))\n"  # registered first, so called last
+        "import torch; print(names())"
+    )
+    done = run(folder, "-c", code, PYTHONPATH=str(own))
+    assert (done.stdout, done.stderr) == ("['MainThread', 'schedulearn-threads']\n['MainThread']\n", "")
+
+
 def test_tensorflow_says_that_it_cannot_follow(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own/tensorflow.py").write_text("")

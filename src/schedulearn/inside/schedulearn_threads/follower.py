@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import json
 import os
 import sys
 import threading
-import time
 
 from .limit import CHOSEN
 from .pools import Pools
@@ -41,8 +41,10 @@ class Follower:
         self._fixed = 0  # the number of threads of TensorFlow, which cannot change
         self._written = b""
         self._thread: threading.Thread | None = None
+        self._leaving = threading.Event()
         self._call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._in_main_thread)
         os.register_at_fork(after_in_child=self._forked)
+        atexit.register(self._leave)
 
     def add(self, name: str, module: Any) -> None:
         """A numeric library was imported just now."""
@@ -77,8 +79,7 @@ class Follower:
             self._thread.start()
 
     def _run(self) -> None:
-        while True:
-            time.sleep(PERIOD)
+        while not self._leaving.wait(PERIOD):
             try:
                 self._look()
             except Exception:  # no reason to trouble the program; perhaps it works the next time
@@ -100,8 +101,16 @@ class Follower:
 
     def _forked(self) -> None:
         """In the child, which has only the one thread that forked. If it trains, its first step starts another."""
-        self._thread = None
+        self._thread, self._leaving = None, threading.Event()
         self._done, self._trainers, self._asked = {}, set(), -1
+
+    def _leave(self) -> None:
+        """Before the interpreter ends: it would end this thread wherever it is, and within C++ code of a library that
+        aborts the whole program.
+        """
+        self._leaving.set()
+        if self._thread is not None:
+            self._thread.join()
 
     # --- in the program's own threads
 
