@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 JOBS ?= 2
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --durations 10
 LINTED := src tests bench scripts examples
 INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check
 
@@ -20,7 +20,7 @@ demo: $(VENV)/.runtime  ## real training jobs, queued, run and shown live, in un
 test: $(VENV)/.dev system-packages  ## every test
 	$(MAKE) --no-print-directory lint
 	-@scripts/build-horovod --if-built
-	$(PYTEST)
+	scripts/test $(PYTEST)
 
 test-horovod: $(VENV)/.dev  ## elastic Horovod; builds it once (about ten minutes), then keeps the wheel
 	scripts/build-horovod

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.docker import daemons
+from support.failed import pytest_addoption, pytest_terminal_summary
 
-__all__ = ["daemons"]
+__all__ = ["daemons", "pytest_addoption", "pytest_terminal_summary"]
 
 settings.register_profile(
     "default", deadline=None, derandomize=not os.environ.get("EXPLORE"), suppress_health_check=[HealthCheck.too_slow]
