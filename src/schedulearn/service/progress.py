@@ -19,6 +19,7 @@ from schedulearn.executors.common import logs
 from schedulearn.executors.common.paths import SPOOL
 from schedulearn.service.boards import BoardWatcher, Folders
 from schedulearn.service.effort import Effort
+from schedulearn.service.faults import log_fault
 from schedulearn.service.output import LONGEST, Reader, clean
 from schedulearn.service.reports import add_reports
 from schedulearn.service.spool import spooled
@@ -164,7 +165,7 @@ class ProgressWatcher:
         except NotFound:
             pass  # the job was deleted meanwhile
         except Exception:
-            _LOG.warning("progress could not be read", exc_info=True)
+            log_fault(_LOG, "progress could not be read")
             return False
         return True
 
