@@ -85,6 +85,7 @@ class Request:
     path: str
     query: dict[str, list[str]]
     body: Any
+    key: str | None = None
 
 
 @dataclass
@@ -169,7 +170,7 @@ class Service:
         return 201, {}
 
     def _get_health(self, request: Request) -> tuple[int, Any]:
-        return 200, {"status": "ok", "version": "1", "roles": [], "scheduler": "running", "time": ""}
+        return 200, {"status": "ok", "version": "1", "roles": [], "scheduler": "running", "database": "ok", "time": ""}
 
     def _get_nodes(self, request: Request) -> tuple[int, Any]:
         return 200, {"nodes": [NODE, SERVER]}
@@ -295,7 +296,9 @@ class Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         url = urlsplit(self.path)
         body = json.loads(raw) if self.headers.get("Content-Type", "").startswith("application/json") and raw else raw
-        request = Request(self.command, url.path.removeprefix("/api/v1"), parse_qs(url.query), body)
+        request = Request(
+            self.command, url.path.removeprefix("/api/v1"), parse_qs(url.query), body, self.headers["Idempotency-Key"]
+        )
         self.service.requests.append(request)
         status, answer = self.service.answer(request)
         content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()

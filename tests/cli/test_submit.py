@@ -227,3 +227,42 @@ def test_a_hint_goes_to_stderr(cli, service, verb):
     assert f"Hint: {service.hint}\n" in result.err
     assert service.hint not in result.out
     assert "Hint" not in cli(*verb, "--json", "--no-workdir", *COMMAND).err, "there it is a field"
+
+
+@pytest.mark.parametrize("verb", ["submit", "run"])
+def test_who_gives_up_is_told_how_to_ask_again(cli, service, monkeypatch, verb):
+    """Not to start a service that is there, and whose job may be there, too."""
+    monkeypatch.setattr("schedulearn.client.client.surely", lambda call: call())
+    service.refuse["POST /jobs"] = 503, {"detail": "the database is locked"}
+    told = cli(verb, "--no-workdir", "--key", "5f0c", *COMMAND)
+    assert told.code == 4
+    assert "the database is locked; the job may have been made" in told.err
+    assert "--key 5f0c is safe" in told.err
+    assert "schedulearn up" not in told.err
+    del service.refuse["POST /jobs"]
+    assert cli(verb, "--no-workdir", "--key", "5f0c", *COMMAND).code == 0
+    assert [request.key for request in service.asked("POST", "/jobs")] == ["5f0c", "5f0c"]
+
+
+def test_who_interrupts_it_is_told_too(cli, service, monkeypatch):
+    def interrupted(call):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("schedulearn.client.client.surely", interrupted)
+    told = cli("submit", "--no-workdir", "--key", "5f0c", *COMMAND)
+    assert told.code == 130
+    assert "--key 5f0c is safe" in told.err
+
+
+def test_where_nobody_answers_it_says_how_to_start_it(cli, service, monkeypatch):
+    monkeypatch.setenv("SCHEDULEARN_URL", "http://127.0.0.1:1")
+    told = cli("submit", "--no-workdir", *COMMAND)
+    assert told.code == 4
+    assert "schedulearn up" in told.err
+    assert "--key" not in told.err
+
+
+def test_a_key_that_cannot_be_sent(cli, service):
+    told = cli("submit", "--no-workdir", "--key", "a b", *COMMAND)
+    assert told.code == 2
+    assert "ASCII" in told.err

@@ -12,6 +12,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from schedulearn.client import (
     ApiError,
     Client,
     ClientError,
+    MaybeSubmitted,
     MissingVariable,
+    NoAnswer,
     NoSuchJob,
     ServiceUnreachable,
     SnapshotError,
@@ -31,6 +34,7 @@ from schedulearn.client import (
 )
 from schedulearn.client.settings import find_service
 from schedulearn.client.streams import surely
+from schedulearn.client.transport import Transport
 
 Serve = Callable[[Callable[[Any, Any], None]], Any]
 
@@ -382,8 +386,10 @@ class TestSubmit:
     def test_where_nobody_is_it_says_so_at_once(self, serve: Serve, project: Path) -> None:
         service = serve(lambda handler, request: handler.reply({}))
         service.stop()
-        with Client(service.url, "t") as client, pytest.raises(ServiceUnreachable, match="connection refused"):
+        refused = pytest.raises(ServiceUnreachable, match="connection refused")
+        with Client(service.url, "t") as client, refused as nobody:
             client.submit({"command": "true"})
+        assert not isinstance(nobody.value, NoAnswer), "nothing can have been made"
 
     def test_what_was_refused_is_not_tried_again(self, serve: Serve, project: Path) -> None:
         service = serve(lambda handler, request: handler.reply({"title": "No"}, 422))
@@ -396,11 +402,51 @@ class TestSubmit:
 
         def call() -> None:
             tries.append(None)
-            raise ServiceUnreachable("not ready")
+            raise NoAnswer("not ready")
 
-        with pytest.raises(ServiceUnreachable):
+        with pytest.raises(NoAnswer):
             surely(call, seconds=0.05)
         assert len(tries) == 2
+
+    @pytest.mark.parametrize("how", ["not ready", "breaks off", "late", "gone since"])
+    def test_who_gives_up_is_told_that_it_may_have_been_made(
+        self, serve: Serve, project: Path, monkeypatch: pytest.MonkeyPatch, how: str
+    ) -> None:
+        over = threading.Event()
+
+        def answer(handler: Any, request: Any) -> None:
+            if how == "not ready":
+                handler.reply({"title": "Not now"}, 503)
+                return
+            if how == "late":
+                over.wait(60)
+            handler.break_off()
+
+        tried: list[str] = []
+        service = serve(answer)
+        monkeypatch.setattr("schedulearn.client.client.surely", partial(surely, seconds=0.05))
+        if how == "gone since":
+            seen = Transport.request
+
+            def last_request(*words: Any, **more: Any) -> Any:
+                tried.append("")
+                if len(tried) == 2:
+                    service.stop()
+                return seen(*words, **more)
+
+            monkeypatch.setattr(Transport, "request", last_request)
+        maybe = pytest.raises(MaybeSubmitted, match="the job may have been made")
+        with Client(service.url, "t", timeout=0.2 if how == "late" else 30.0) as client, maybe as gave_up:
+            client.resubmit({"command": "true"})
+        over.set()
+        assert {request.headers["Idempotency-Key"] for request in service.requests} == {gave_up.value.key}
+
+    def test_with_the_key_of_before(self, service: Any, project: Path) -> None:
+        with Client(service.url, "t") as client:
+            client.submit({"command": "true", "workdir": None}, key="mine")
+            with pytest.raises(ClientError, match="ASCII"):
+                client.resubmit({"command": "true"}, key="not\nmine")
+        assert [request.headers["Idempotency-Key"] for request in service.requests] == ["mine"]
 
     def test_the_callers_environment(self, service: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("VIRTUAL_ENV", "/my/venv")

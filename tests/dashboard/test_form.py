@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from schedulearn.api.spec import JobIn, spec_out
 from schedulearn.cli import submit
 from schedulearn.cli.common.job_options import spec_of
+from schedulearn.dashboard.pages.submit import Keys
 from schedulearn.dashboard.views import form
 
 SUBMIT: Any = typer.main.get_command(submit.app)
@@ -146,3 +147,11 @@ def test_a_copy_says_where_its_files_came_from() -> None:
     assert (spec["workdir"], spec["snapshot"]) == ("/home/ann/my project", "a" * 64)
     assert "--workdir '/home/ann/my project'" in form.command_line(origin.texts, origin)
     assert "snapshot" not in form.yaml_text(spec)
+
+
+def test_the_same_form_has_the_same_key() -> None:
+    keys, sent = Keys(), {"command": "true", "env": {"A": "1"}}
+    first = keys.of(sent)
+    assert keys.of({"command": "true", "env": {"A": "1"}}) == first
+    sent["env"]["A"] = "2"  # type: ignore[index]
+    assert keys.of(sent) != first

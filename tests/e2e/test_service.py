@@ -49,6 +49,7 @@ def test_two_processes_work_together_and_each_role_is_played_once(data: Path, tm
         running = submit(client, spec(until(gate)))
         in_state(client, running, "running")
         scheduler.kill()
+        assert client.health()["scheduler"] == "absent", "at once: its socket tells"
         waiting = submit(client, spec("true"))
         assert client.job(waiting)["state"] == "queued", "the API goes on without a scheduler"
         scheduler.start()

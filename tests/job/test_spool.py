@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedulearn.job.reporter import Reporter
+from schedulearn.job.sender import Sender, Target
 from schedulearn.job.spool import Spool, number
+from schedulearn.service.spool import dropped
 
 
 def points(*steps: int) -> list[dict[str, Any]]:
@@ -153,3 +156,41 @@ def test_a_batch_is_small_enough_for_one_request(spool: Path) -> None:
         seen += steps(batch.points)
         file.confirm(batch)
     assert seen == list(range(100))
+
+
+def test_how_many_were_dropped_stays_in_the_file(spool: Path) -> None:
+    """Also when all that is left was sent, and over another process that goes on."""
+    file = Spool(spool, cap=1000)
+    for step in range(0, 200, 10):
+        file.append(points(*range(step, step + 10)), dropped=1)
+    kept = steps(file.next_batch(1000).points)
+    assert kept[-1] == 199
+    assert dropped(spool) == 200 - len(kept) + 20
+    again = Spool(spool)
+    while (batch := again.next_batch(3)).points:
+        again.confirm(batch)
+    again.confirm(batch)
+    assert dropped(spool) == 200 - len(kept) + 20
+    again.append(points(200), dropped=5)
+    assert steps(again.next_batch(10).points) == [200]
+    assert dropped(spool) == 200 - len(kept) + 25
+
+
+def test_a_disk_that_takes_nothing_is_told_of_the_dropped_ones_later(spool: Path) -> None:
+    kept = Spool(spool)
+    sender = Sender(Target("http://127.0.0.1:1", "", "1.1.0"), None)
+    sender.hand_over(points(*range(10)), most=8, dropped=3)
+    sender._spool = kept
+    sender.hand_over(points(10), most=8)
+    assert dropped(spool) == 3 + 5
+    assert steps(kept.next_batch(100).points) == [1, 3, 5, 7, 9, 10]
+
+
+def test_what_a_program_drops_is_counted(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schedulearn.job.reporter.MOST_WAITING", 100)
+    monkeypatch.setattr(Reporter, "_start", lambda self: None)
+    reporter = Reporter(Sender(Target("http://127.0.0.1:1", "", "1.1.0"), Spool(spool)))
+    for step in range(1000):
+        reporter.add(step, {"loss": 0.5})
+    reporter._hand_over()
+    assert dropped(spool) == 1000 - len(Spool(spool).next_batch(1000).points) > 0

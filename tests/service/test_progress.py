@@ -326,3 +326,19 @@ def test_the_thread_reads_by_itself(run: Run, monkeypatch: pytest.MonkeyPatch) -
     run.log.write(b"loss: 1\n")
     wait_until(lambda: run.curve == [(1, 1.0)])
     run.watcher.close()
+
+
+def test_reports_that_the_job_dropped_are_in_its_story(run: Run) -> None:
+    for _ in range(2):  # as after a kill between the two
+        spool(run, b'{"dropped": 7}', report(1, 10, loss=0.3), b'{"dropped": 1234}', b'{"dropped": 2')
+        run.watcher.finish(WORKER)
+    told = [e.event.cause for e in run.store.events_after(0, ONE) if e.event.kind == "reports_dropped"]
+    assert told == ["1,234 reports were dropped: worker 1.1.0 made more than could be delivered"]
+    assert run.curve == [(10, 0.3)]
+
+
+@pytest.mark.parametrize("lie", [b'{"dropped": -1}', b'{"dropped": 1e99}', b'{"dropped": ' + b"9" * 5000 + b"}"])
+def test_a_number_that_is_none_is_not_told(run: Run, lie: bytes) -> None:
+    spool(run, lie)
+    run.watcher.finish(WORKER)
+    assert not [e for e in run.store.events_after(0, ONE) if e.event.kind == "reports_dropped"]

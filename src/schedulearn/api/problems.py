@@ -22,6 +22,7 @@ from schedulearn.domain.errors import (
     NotFound,
     OverLimit,
     SchedulearnError,
+    StoreAway,
     StoreError,
 )
 from schedulearn.domain.units import short
@@ -31,6 +32,7 @@ from schedulearn.service.snapshots import TooLarge
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 _MOST_ERRORS = 20
+_RETRY_AFTER = "2"  # seconds
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 _WORDS = {  # for what pydantic finds most often
@@ -57,6 +59,7 @@ _KINDS: tuple[tuple[type[SchedulearnError], int, str, str], ...] = (
     (OverLimit, 429, "over-limit", "As much as one user may have"),
     (TooLarge, 413, "too-large", "Too large"),
     (TooMany, 429, "too-many", "Too much at once"),
+    (StoreAway, 503, "store-away", "The database cannot be used at present"),
     (StoreError, 503, "store", "The database cannot be used"),
     (SchedulearnError, 500, "error", "Something went wrong"),
 )
@@ -108,6 +111,10 @@ def of_error(error: Exception) -> JSONResponse:
     status, kind, title = next((s, k, t) for cls, s, k, t in _KINDS if isinstance(error, cls))
     if isinstance(error, InvalidSpec):
         return _invalid(kind, title, [{"field": error.field, "problem": error.problem, "allowed": error.allowed}])
+    if isinstance(error, StoreAway):
+        away = problem(status, kind, title, str(error))
+        away.headers["Retry-After"] = _RETRY_AFTER
+        return away
     if status >= 500:
         log.error("a request failed: %s", error, exc_info=error)
     more = {"allowed": error.allowed} if isinstance(error, OverLimit) else None

@@ -393,6 +393,8 @@ class HealthOut(BaseModel):
     version: str
     roles: list[str]
     scheduler: Literal["running", "absent"]
+    database: Literal["ok", "not answering"]
+    database_lost_since: str | None  # when it ceased to answer, or could not be written to any more
     time: str
 
 

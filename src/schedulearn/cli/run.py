@@ -10,6 +10,7 @@ from schedulearn.cli.common.job_options import spec_of, with_job_options
 from schedulearn.cli.common.out import note, note_hint, of_job, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import HELP, AsJson, Raw, verb_app
+from schedulearn.cli.submit import Key, say_submitted, submit_once
 
 app = verb_app()
 
@@ -21,6 +22,7 @@ def run(
     follow_it: Annotated[
         bool, typer.Option("--follow/--no-follow", help="Show the output until the job ends; or return at once.")
     ] = True,
+    key: Key = "",
     raw: Raw = False,
     as_json: AsJson = False,
     **given: Any,
@@ -39,11 +41,9 @@ def run(
     if not command:
         raise Failure("there is no command to run", hint="write it after --: schedulearn run -- python train.py")
     with connect() as client:
-        job = client.submit(spec_of(given, command))
+        job = submit_once(client, spec_of(given, command), key)
         number = job["id"]
         if not follow_it:
-            from schedulearn.cli.submit import say_submitted
-
             return say_submitted(job, as_json)
         try:
             if as_json:

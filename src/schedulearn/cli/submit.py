@@ -10,8 +10,8 @@ from typer.core import TyperCommand
 
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.job_options import Spec, plain_values, spec_of, with_job_options
-from schedulearn.cli.common.out import next_steps, note_hint, of_job, say, say_json
-from schedulearn.cli.common.service import connect
+from schedulearn.cli.common.out import next_steps, note, note_hint, of_job, say, say_json
+from schedulearn.cli.common.service import ask_again, connect
 from schedulearn.cli.common.verb import HELP, AsJson, verb_app
 from schedulearn.cli.view.words import Json
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from schedulearn.client import Client
 
 app = verb_app()
+Key = Annotated[
+    str,
+    typer.Option("--key", metavar="KEY", help="Make no second job if one was made with this key. [default: a new one]"),
+]
 _COMMAND = "schedulearn.command"  # where the words after `--` are kept
 
 
@@ -40,6 +44,7 @@ def submit(
         typer.Argument(metavar="FILE | -- COMMAND", help="A YAML or JSON file; - reads it from stdin."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check it and show what would be submitted.")] = False,
+    key: Key = "",
     as_json: AsJson = False,
     **given: Any,
 ) -> int:
@@ -66,7 +71,19 @@ def submit(
     with connect() as client:
         if dry_run:
             return _say_checked(_check(client, spec), as_json)
-        return say_submitted(client.submit(spec), as_json)
+        return say_submitted(submit_once(client, spec, key), as_json)
+
+
+def submit_once(client: "Client", spec: Spec, key: str) -> Json:
+    """With the key, or a new one. Whoever does not wait for the answer is told how to ask for it again."""
+    from schedulearn.client import new_key
+
+    key = key or new_key()
+    try:
+        return client.submit(spec, key=key)
+    except KeyboardInterrupt:
+        note(f"The job may have been made; {ask_again(key)}.")
+        raise
 
 
 def say_submitted(job: Json, as_json: bool) -> int:

@@ -10,12 +10,14 @@ with Client() as client:
 from typing import TYPE_CHECKING, Any
 
 from schedulearn.client import types
-from schedulearn.client.client import Client
+from schedulearn.client.client import Client, new_key
 from schedulearn.client.errors import (
     ApiError,
     ClientError,
     LinkLeavesFolder,
+    MaybeSubmitted,
     MissingVariable,
+    NoAnswer,
     NoSuchJob,
     NotTrusted,
     ServiceUnreachable,
@@ -38,7 +40,9 @@ __all__ = [
     "ClientError",
     "Entry",
     "LinkLeavesFolder",
+    "MaybeSubmitted",
     "MissingVariable",
+    "NoAnswer",
     "NoSuchJob",
     "NotTrusted",
     "Running",
@@ -49,6 +53,7 @@ __all__ = [
     "WaitTimeout",
     "list_entries",
     "make_snapshot",
+    "new_key",
     "types",
 ]
 

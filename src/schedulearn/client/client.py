@@ -1,6 +1,7 @@
 """One method for each thing that the service can do."""
 
 import os
+import re
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -10,7 +11,15 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from schedulearn.client import types
-from schedulearn.client.errors import ApiError, NoSuchJob, ServiceUnreachable, WaitTimeout
+from schedulearn.client.errors import (
+    ApiError,
+    ClientError,
+    MaybeSubmitted,
+    NoAnswer,
+    NoSuchJob,
+    ServiceUnreachable,
+    WaitTimeout,
+)
 from schedulearn.client.running import Running
 from schedulearn.client.settings import find_service
 from schedulearn.client.streams import LogFollower, Patience, follow_events, surely
@@ -22,7 +31,13 @@ if TYPE_CHECKING:
     from schedulearn.client.snapshot import Snapshot
 
 _PAGE = 100  # things in one answer
+_KEY = re.compile("[!-~]{1,200}")  # as the service takes it
 PATIENCE = 300.0  # seconds for which a call that follows something goes on without the service
+
+
+def new_key() -> str:
+    """One for each job that is to be submitted."""
+    return uuid.uuid4().hex
 
 
 class Client:
@@ -73,11 +88,12 @@ class Client:
 
     # Jobs
 
-    def submit(self, spec: Mapping[str, Any], workdir: Path | None = None) -> types.Job:
+    def submit(self, spec: Mapping[str, Any], workdir: Path | None = None, key: str = "") -> types.Job:
         """Pack the working folder, send it if the service does not have it yet, and queue the job.
 
         `workdir` stands before the spec's own `workdir`, which defaults to the present folder; null in the
         spec means an empty run folder. Null values in `env` are taken from the caller's environment.
+        MaybeSubmitted if no answer came: the same with its `key` once more makes no second job.
         """
         body = fill_env(spec, os.environ)
         folder = working_folder(spec, workdir)
@@ -88,16 +104,23 @@ class Client:
             with make_snapshot(folder) as snapshot:
                 self.upload(snapshot)
                 body |= {"workdir": str(folder), "snapshot": snapshot.sha256}
-        return self._queue(body)
+        return self._queue(body, key)
 
-    def resubmit(self, spec: Mapping[str, Any]) -> types.Job:
+    def resubmit(self, spec: Mapping[str, Any], key: str = "") -> types.Job:
         """A spec as the service gave it, changed or not: its snapshot is there already, and no folder is packed."""
-        return self._queue(dict(spec))
+        return self._queue(dict(spec), key)
 
-    def _queue(self, body: Mapping[str, Any]) -> types.Job:
+    def _queue(self, body: Mapping[str, Any], key: str) -> types.Job:
         """Exactly once: should the answer be lost on the way, the same is sent again with the same key."""
-        key = {"Idempotency-Key": uuid.uuid4().hex}
-        return cast(types.Job, surely(lambda: self._http.request("POST", "/jobs", body=body, headers=key)).json())
+        key = key or new_key()
+        if not _KEY.fullmatch(key):
+            raise ClientError("key: it cannot be sent (allowed: 1 to 200 ASCII characters, no spaces)")
+        headers = {"Idempotency-Key": key}
+        try:
+            answer = surely(lambda: self._http.request("POST", "/jobs", body=body, headers=headers))
+        except NoAnswer as problem:
+            raise MaybeSubmitted(str(problem), key) from problem
+        return cast(types.Job, answer.json())
 
     def check(self, spec: Mapping[str, Any], workdir: Path | None = None) -> types.Checked:
         """What `submit` would queue, checked and with all defaults filled in. Nothing is packed or queued."""

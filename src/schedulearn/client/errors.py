@@ -2,7 +2,9 @@
 
 ClientError
 ├── ServiceUnreachable     nothing answers, or the connection broke
-│   └── NotTrusted         something answers, but not with the certificate that it should have
+│   ├── NotTrusted         something answers, but not with the certificate that it should have
+│   └── NoAnswer           something is there, but its answer is late, cut off, or that it cannot at present
+│       └── MaybeSubmitted it was to submit a job: nobody knows whether it was made
 ├── ApiError               the service answered, and said no
 │   └── NoSuchJob          there is no job with this id
 ├── WaitTimeout            a job did not end in the time that the caller gave it
@@ -26,6 +28,21 @@ class ServiceUnreachable(ClientError):
 
 class NotTrusted(ServiceUnreachable):
     """Whoever answers has not the certificate of the address, or one that nobody vouches for. No token was sent."""
+
+
+class NoAnswer(ServiceUnreachable):
+    """Something is there, or was: but its answer did not come in time or not whole, or is that it cannot at present.
+
+    What was asked for may have been done.
+    """
+
+
+class MaybeSubmitted(NoAnswer):
+    """A job was to be submitted, and may have been made. The same once more with this `key` makes no second one."""
+
+    def __init__(self, problem: str, key: str) -> None:
+        self.key = key
+        super().__init__(f"{problem}; the job may have been made")
 
 
 class ApiError(ClientError):

@@ -1,12 +1,11 @@
 """Following what goes on: events and logs that survive a restart of the service."""
 
-import http.client
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
-from schedulearn.client.errors import ServiceUnreachable
+from schedulearn.client.errors import NoAnswer, ServiceUnreachable
 from schedulearn.client.transport import Transport
 from schedulearn.client.types import FINISHED, Event, Job
 
@@ -42,7 +41,7 @@ class Patience:
 def surely(call: Callable[[], T], seconds: float = PERSISTENCE) -> T:
     """Make a call that changes nothing when it is made twice, and make it again while its answer is lost on the way.
 
-    Where nobody listens at all, that is said at once: nothing was lost.
+    Where nobody listens at all, that is said at once: nothing was lost. NoAnswer if it has lasted too long.
     """
     trying, lost = Patience(seconds), False
     trying.met()
@@ -50,17 +49,14 @@ def surely(call: Callable[[], T], seconds: float = PERSISTENCE) -> T:
         try:
             return call()
         except ServiceUnreachable as problem:
-            lost = lost or _was_lost(problem)
+            lost = lost or isinstance(problem, NoAnswer)
             if not lost:
                 raise
-            trying.endure(problem)
-
-
-def _was_lost(problem: ServiceUnreachable) -> bool:
-    """Whether the service may have heard it: no cause at all means that it answered, and was not ready."""
-    why = problem.__cause__
-    refused = isinstance(why, ConnectionRefusedError)
-    return why is None or (isinstance(why, ConnectionError | TimeoutError | http.client.HTTPException) and not refused)
+            try:
+                trying.endure(problem)
+            except ServiceUnreachable:
+                # It may be gone altogether by now, but an earlier try was heard.
+                raise NoAnswer(str(problem)) from problem
 
 
 class Message(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlencode
 
 from schedulearn import __version__
-from schedulearn.client.errors import ApiError, ClientError, NotTrusted, ServiceUnreachable
+from schedulearn.client.errors import ApiError, ClientError, NoAnswer, NotTrusted, ServiceUnreachable
 from schedulearn.pinned import address_of, distrust, with_pin, without_pin
 
 API = "/api/v1"
@@ -205,7 +205,14 @@ class Transport:
         where = without_pin(self.url)
         if why := distrust(problem):
             return NotTrusted(f"what answers at {where} is not trusted: {why}")
-        return ServiceUnreachable(f"the service at {where} does not answer: {_words(problem)}")
+        kind = NoAnswer if _was_heard(problem) else ServiceUnreachable
+        return kind(f"the service at {where} does not answer: {_words(problem)}")
+
+
+def _was_heard(problem: Exception) -> bool:
+    """Whether somebody may have taken the request."""
+    refused = isinstance(problem, ConnectionRefusedError)
+    return isinstance(problem, ConnectionError | TimeoutError | http.client.HTTPException) and not refused
 
 
 def _is_stale(connection: http.client.HTTPConnection) -> bool:
@@ -239,7 +246,7 @@ def _raise_for(answer: Answer) -> None:
         problem = {}
     detail = str(problem.get("detail") or "")
     if answer.status in _NOT_READY:
-        raise ServiceUnreachable(detail or f"the service is not ready ({answer.status})")
+        raise NoAnswer(detail or f"the service is not ready ({answer.status})")
     errors = [e for e in problem.get("errors") or [] if isinstance(e, dict)]
     first = errors[0] if errors else {}
     raise ApiError(

@@ -14,6 +14,8 @@ class Health(TypedDict):
     version: str
     roles: list[str]
     scheduler: Literal["running", "absent"]
+    database: Literal["ok", "not answering"]
+    database_lost_since: str | None
     time: str
 
 

@@ -10,6 +10,7 @@ SchedulearnError
 ├── OverLimit             the user has as much as one user may have
 ├── BadPlan               a policy returned a plan that breaks an invariant
 ├── StoreError            the database cannot be used
+│   ├── StoreAway         not now: it is locked, full or does not answer; later it may be well
 │   ├── NewerDatabase     it was written by a newer version
 │   └── CorruptDatabase   it is damaged
 ├── RoleTaken             another process already plays this role on the same data folder
@@ -63,6 +64,10 @@ class BadPlan(SchedulearnError):
 
 class StoreError(SchedulearnError):
     """The database cannot be used."""
+
+
+class StoreAway(StoreError):
+    """The database is locked, full, or does not answer. The store has told the log: whoever meets it need not."""
 
 
 class NewerDatabase(StoreError):

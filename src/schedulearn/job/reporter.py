@@ -32,6 +32,7 @@ class Reporter:
         self._lock = threading.RLock()
         self._handing_over = threading.RLock()
         self._points: list[Point] = []
+        self._dropped = 0  # since it was told last
         self._next_step = 0
         self._wake = threading.Event()
         self._stopping = False
@@ -53,6 +54,7 @@ class Reporter:
             waiting = len(self._points)
             if waiting > MOST_WAITING:
                 self._points = thinned(self._points)
+                self._dropped += waiting - len(self._points)
             if self._thread is None:
                 self._start()
         if waiting == MOST_WAITING // 2:
@@ -100,8 +102,9 @@ class Reporter:
         with self._handing_over:
             with self._lock:
                 points, self._points = self._points, []
+                dropped, self._dropped = self._dropped, 0
             if points:
-                self._sender.hand_over(points, MOST_WAITING)
+                self._sender.hand_over(points, MOST_WAITING, dropped)
 
     def _number(self, name: str, value: SupportsFloat) -> float | None:
         """The value as a number, or None: training must not fail over a report."""

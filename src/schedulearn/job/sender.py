@@ -43,23 +43,26 @@ class Sender:
         self._not_before = 0.0
         self._stuck: list[Point] = []  # numbered points that no disk would take
         self._last_seq = 0
+        self._dropped = 0  # points that are gone, of which the spool does not know yet
         self._complaint = ""  # the last one, so that it is not said again and again
         self._changing = threading.RLock()  # held for a moment, to change what is stuck
         self._sending = threading.Lock()  # held as long as a request takes
 
-    def hand_over(self, points: list[Point], most: int) -> None:
-        """Write points to the spool; where that is not possible keep at most `most` of them in memory."""
+    def hand_over(self, points: list[Point], most: int, dropped: int = 0) -> None:
+        """Write points to the spool, and how many were dropped; else keep at most `most` of them in memory."""
         with self._changing:
             points = self._stuck + points
+            self._dropped += dropped
             try:
                 if self._spool is None:
                     raise OSError("there is no spool")
-                self._spool.append(points)
-                self._stuck = []
+                self._spool.append(points, self._dropped)
+                self._stuck, self._dropped = [], 0
             except OSError:
                 stuck = self._stuck + number(points[len(self._stuck) :], self._last_seq)
                 self._last_seq = stuck[-1]["seq"]
                 self._stuck = thinned(stuck) if len(stuck) > most else stuck
+                self._dropped += len(stuck) - len(self._stuck)
 
     def send(self, until: float, now: bool = False) -> bool:
         """Send what waits, until that time at the latest; whether all is sent. `now`: do not wait for the back-off."""

@@ -2,8 +2,10 @@
 
 Every point is written here before it is sent, so a program that is killed loses only what it had not handed over
 yet; what it leaves behind is read by the service. Beside the file there is its state: how many of its bytes were
-sent, and the last number given. Numbers only grow, in the order of the file: the service ignores a point whose
-number is not above those it has, so a point that is sent twice counts once.
+sent, the last number given, and how many points were dropped because there were too many. Numbers only grow, in the
+order of the file: the service ignores a point whose number is not above those it has, so a point that is sent twice
+counts once. How many were dropped is in the file, too, as a line of its own that is never sent: the service reads it
+there when the worker has ended.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class _State(NamedTuple):
     sent: int = 0  # bytes at the start of the file that the service has
     seq: int = 0  # the last number given
     edition: int = 0
+    dropped: int = 0  # points, of all processes of this worker
 
 
 class Spool:
@@ -48,15 +51,22 @@ class Spool:
         self._state_path = path.with_name(path.name + ".state")
         self._sender_path = path.with_name(path.name + ".sender")
 
-    def append(self, points: list[Point]) -> None:
-        """Number the points and write them; OSError if the disk does not take them: then nothing was written."""
+    def append(self, points: list[Point], dropped: int = 0) -> None:
+        """Number the points and write them, and that so many more were dropped before.
+
+        OSError if the disk does not take them: then nothing was written.
+        """
         with self._locked() as handle, open(self._path, "ab", buffering=0) as file:
             state = self._read_state(handle)
             numbered = number(points, state.seq)
             # Numbers are taken before they are used: a gap does no harm, a number used twice would.
-            self._write_state(handle, state._replace(seq=numbered[-1]["seq"]))
+            state = state._replace(seq=numbered[-1]["seq"])
+            self._write_state(handle, state)
             end = os.fstat(file.fileno()).st_size
             data = b"".join(as_line(point) for point in numbered)
+            if dropped:
+                state = state._replace(dropped=state.dropped + dropped)
+                data = _marker(state) + data
             if end and not self._ends_with_newline(end):
                 data = b"\n" + data  # whoever wrote the last line was killed over it
             try:
@@ -64,6 +74,8 @@ class Spool:
             except OSError:
                 os.ftruncate(file.fileno(), end)
                 raise
+            if dropped:
+                self._write_state(handle, state)
             if end + len(data) > self._cap:
                 with suppress(OSError):
                     self._thin(handle)
@@ -92,7 +104,7 @@ class Spool:
                 return  # thinned meanwhile; what is still in it will be sent again, and counts once
             sent = batch.end
             if self._path.exists() and sent >= self._path.stat().st_size:
-                os.truncate(self._path, 0)
+                self._path.write_bytes(_marker(state))
                 sent = 0
             self._write_state(handle, state._replace(sent=sent))
 
@@ -138,7 +150,7 @@ class Spool:
         return state if state.sent <= size else state._replace(sent=0)
 
     def _write_state(self, handle: int, state: _State) -> None:
-        os.pwrite(handle, b"%020d %020d %020d\n" % state, 0)
+        os.pwrite(handle, b"%020d %020d %020d %020d\n" % state, 0)
 
     def _ends_with_newline(self, end: int) -> bool:
         with open(self._path, "rb") as file:
@@ -148,16 +160,24 @@ class Spool:
     def _thin(self, handle: int) -> None:
         """Keep every second waiting point, and always the newest."""
         state = self._read_state(handle)
-        waiting = self._path.read_bytes()[state.sent :].splitlines(keepends=True)
+        lines = self._path.read_bytes()[state.sent :].splitlines(keepends=True)
+        waiting = [line for line in lines if _is_whole(line)]
+        kept = waiting[::-2][::-1]
+        dropped = state.dropped + len(waiting) - len(kept)
+        state = state._replace(sent=0, edition=state.edition + 1, dropped=dropped)
         temporary = self._path.with_name(self._path.name + ".new")
-        temporary.write_bytes(b"".join(waiting[::-2][::-1]))
-        self._write_state(handle, state._replace(sent=0, edition=state.edition + 1))
+        temporary.write_bytes(b"".join([_marker(state), *kept]))
+        self._write_state(handle, state)
         temporary.replace(self._path)
 
 
 def as_line(point: Point) -> bytes:
     """The number comes last: a line that was cut off has none."""
     return _encode(point).encode() + b"\n"
+
+
+def _marker(state: _State) -> bytes:
+    return b'{"dropped": %d}\n' % state.dropped if state.dropped else b""
 
 
 def _is_whole(line: bytes) -> bool:

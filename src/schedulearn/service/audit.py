@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from schedulearn.domain.errors import StoreError
 from schedulearn.service.auth import Caller
+from schedulearn.service.faults import log_fault
 from schedulearn.store import Actor, AuditEntry, AuditFilter, Store
 
 _LOG = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class AuditLog:
                 why = f"refused: {refusal.why}"[:_LONGEST]
                 self._store.add_audit(actor, refusal.action, refusal.object, refusal.owner, why)
         except StoreError:
-            _LOG.warning("a refusal could not be written down", exc_info=True)  # it stays one all the same
+            log_fault(_LOG, "a refusal could not be written down")  # it stays one all the same
 
     def _admit(self, actor: Actor, refusal: Refusal) -> tuple[list[_Tally], bool]:
         """Those of the window before of which some were left out, and whether this one is written down."""

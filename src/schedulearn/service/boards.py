@@ -18,6 +18,7 @@ from schedulearn.domain.ports import Clock
 from schedulearn.domain.spec import Metric
 from schedulearn.service.effort import Effort
 from schedulearn.service.eventfiles import EventFiles
+from schedulearn.service.faults import log_fault
 from schedulearn.service.reports import say_dropped
 from schedulearn.service.tags import full_name, likeness
 from schedulearn.service.tfevents import Scalar
@@ -110,7 +111,7 @@ class BoardWatcher:
         except NotFound:
             pass  # the job was deleted meanwhile
         except Exception:
-            _LOG.warning("event files could not be read", exc_info=True)
+            log_fault(_LOG, "event files could not be read")
 
     def _points(self, watched: _Watched, found: Found) -> list[Point]:
         latest = self._clock.now() + _AHEAD

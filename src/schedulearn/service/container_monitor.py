@@ -14,6 +14,7 @@ from schedulearn.domain.usage import Usage
 from schedulearn.estimate.remaining import Estimate
 from schedulearn.policies.sharing import Left
 from schedulearn.service.estimator import Estimator
+from schedulearn.service.faults import log_fault
 from schedulearn.service.pace import StepCost
 from schedulearn.service.tenants import Tenant
 from schedulearn.store import CurvePoint, Mark, News, Progress, Store
@@ -104,7 +105,7 @@ class LiveContainerMonitor:
         try:
             return self._left(container)
         except Exception:  # a database that is busy: that is not the stage's fault
-            _LOG.warning("what is left of job %s is not known", job, exc_info=True)
+            log_fault(_LOG, "what is left of job %s is not known", job)
             return None
 
     def _left(self, container: _Container) -> Left | None:

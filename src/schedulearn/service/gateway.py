@@ -7,6 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ from schedulearn.service.views import (
     PolicyView,
     WorkerUsage,
 )
+from schedulearn.service.vitals import SOON, Vitals
 from schedulearn.store import JobRow, JobSort, Once, Point, Store, StoredEvent, Taken, Timeline
 
 MOST_TEXT = 16_000_000  # characters of specs in one page of jobs
@@ -74,6 +76,7 @@ class Gateway:
         policies: Policies,
         *,
         scheduler_seen: Callable[[], float | None],
+        scheduler_lives: Callable[[], bool | None] = lambda: None,
         waiting: Waiting,
         roles: Sequence[str] = ("api", "scheduler"),
         snapshot_limit: int = DEFAULT_LIMIT,
@@ -81,10 +84,12 @@ class Gateway:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`scheduler_seen` is the time of the scheduler's last sign of life, or None if nobody plays that role;
-        `waiting` tells the head of the queue, `caps` what one user may have."""
+        `scheduler_lives` knows better, or says None; `waiting` tells the head of the queue, `caps` what one user may
+        have."""
         self._store, self._data, self._wake, self._clock = store, data, wake, clock
         self._explain, self._policies = explain, policies
-        self._scheduler_seen, self._roles = scheduler_seen, tuple(roles)
+        self.vitals = Vitals(store, scheduler_seen, clock)
+        self._scheduler_lives, self._roles = scheduler_lives, tuple(roles)
         self._caps = caps or Caps()
         self.uploads = Uploads(store, SnapshotFolder(data / "snapshots", snapshot_limit), clock, self._caps.snapshots)
         self.audit = AuditLog(store, clock)
@@ -337,8 +342,15 @@ class Gateway:
     # --- the service itself
 
     def health(self) -> Health:
-        now, seen = self.now(), self._scheduler_seen()
-        return Health(__version__, self._roles, None if seen is None else max(0.0, now - seen), now)
+        """After a look at the database, if it answers soon."""
+        with suppress(TimeoutError):
+            self.vitals.look().result(SOON)
+        return self.known_health()
+
+    def known_health(self) -> Health:
+        """As far as is known, without asking anybody."""
+        vitals, lives = self.vitals, self._scheduler_lives()
+        return Health(__version__, self._roles, vitals.scheduler_age, self.now(), lives, vitals.lost_since())
 
     def overview(self) -> Overview:
         return self._lookout.look()

@@ -17,6 +17,7 @@ from schedulearn.domain.states import FINISHED
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.executors.process.claim import runs
 from schedulearn.service.config import DataFolder
+from schedulearn.service.faults import log_fault
 from schedulearn.store import Store
 
 _LOG = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ class Housekeeper:
                     self.clean()
                 self.note_storage()
             except Exception:
-                _LOG.warning("housekeeping failed; it is tried again later", exc_info=True)
+                log_fault(_LOG, "housekeeping failed; it is tried again later")
 
     def _clean_jobs(self) -> list[JobId]:
         on_disk = {JobId(int(p.name)): p for p in self._folder.jobs.glob("*") if p.name.isdigit()}

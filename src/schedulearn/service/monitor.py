@@ -8,6 +8,7 @@ from schedulearn.domain.ids import WorkerId
 from schedulearn.domain.job import Lease
 from schedulearn.domain.ports import Executor
 from schedulearn.domain.usage import Usage, cores_used
+from schedulearn.service.faults import log_fault
 from schedulearn.store import Store, UsageSample
 
 _LOG = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class Monitor:
             try:
                 self.look()
             except Exception:  # a full disk, a database that is busy: the next look may do
-                _LOG.warning("what workers use could not be written down", exc_info=True)
+                log_fault(_LOG, "what workers use could not be written down")
 
     def look(self) -> None:
         """One look at every worker that holds a lease."""
@@ -52,7 +53,7 @@ class Monitor:
         try:
             return self._executor.usage(lease.worker, lease.node)
         except Exception:  # of one engine; the others are looked at all the same
-            _LOG.warning("worker %s on %s cannot be looked at", lease.worker, lease.node, exc_info=True)
+            log_fault(_LOG, "worker %s on %s cannot be looked at", lease.worker, lease.node)
             return None
 
     def _is_new(self, worker: WorkerId, usage: Usage) -> bool:

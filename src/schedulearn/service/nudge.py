@@ -46,6 +46,22 @@ class NudgeListener:
 
 def nudge(path: Path) -> None:
     """Wake the scheduler if there is one."""
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+    with contextlib.suppress(OSError):
+        _knock(path)
+
+
+def is_orphaned(path: Path) -> bool:
+    """Whether the socket is there, but nobody listens any more: the scheduler was killed."""
+    try:
+        _knock(path)
+    except ConnectionRefusedError:
+        return True
+    except OSError:  # there is none, or it is full of others' knocks
+        pass
+    return False
+
+
+def _knock(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
         sender.sendto(b"!", str(path))

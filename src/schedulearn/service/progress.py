@@ -19,9 +19,10 @@ from schedulearn.executors.common import logs
 from schedulearn.executors.common.paths import SPOOL
 from schedulearn.service.boards import BoardWatcher, Folders
 from schedulearn.service.effort import Effort
+from schedulearn.service.faults import log_fault
 from schedulearn.service.output import LONGEST, Reader, clean
-from schedulearn.service.reports import add_reports
-from schedulearn.service.spool import spooled
+from schedulearn.service.reports import add_reports, say_missing
+from schedulearn.service.spool import dropped, spooled
 from schedulearn.store import GIVEN_UP, Found, Point, Store
 
 _LOG = logging.getLogger(__name__)
@@ -164,7 +165,7 @@ class ProgressWatcher:
         except NotFound:
             pass  # the job was deleted meanwhile
         except Exception:
-            _LOG.warning("progress could not be read", exc_info=True)
+            log_fault(_LOG, "progress could not be read")
             return False
         return True
 
@@ -265,6 +266,8 @@ class ProgressWatcher:
         spool = self._folder_of(worker) / SPOOL
         for points in spooled(spool):
             add_reports(self._store, worker, sorted(points), self._clock.now())
+        if count := dropped(spool):
+            say_missing(self._store, worker, count, self._clock.now())
         spool.unlink(missing_ok=True)  # it has been taken: whoever asks again finds nothing to do
 
 

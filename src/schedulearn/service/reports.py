@@ -21,3 +21,10 @@ def say_dropped(store: Store, job: JobId, taken: Taken, now: float) -> None:
     if taken.dropped:
         cause = f"it has {MOST_SERIES} metrics, the most that are kept of a job: values of further ones are dropped"
         store.note_once(HistoryEvent(now, "metrics_full", cause, job))
+
+
+def say_missing(store: Store, worker: WorkerId, count: int, now: float) -> None:
+    """Once for each worker, at its end."""
+    what = "report was" if count == 1 else "reports were"
+    cause = f"{count:,} {what} dropped: worker {worker} made more than could be delivered"
+    store.note_once(HistoryEvent(now, "reports_dropped", cause, worker.job, worker.attempt), same_cause=True)

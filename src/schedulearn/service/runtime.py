@@ -29,7 +29,7 @@ from schedulearn.service.monitor import Monitor
 from schedulearn.service.notify import desk
 from schedulearn.service.notify.notifier import Notifier
 from schedulearn.service.notify.sender import Sender
-from schedulearn.service.nudge import NudgeListener, nudge
+from schedulearn.service.nudge import NudgeListener, is_orphaned, nudge
 from schedulearn.service.progress import ProgressWatcher
 from schedulearn.service.roles import RoleLock, SchedulerLease
 from schedulearn.service.scheduler import Scheduler
@@ -38,6 +38,7 @@ from schedulearn.service.views import BuiltInPolicies
 from schedulearn.store import open_store
 
 _LOG = logging.getLogger(__name__)
+_PATIENCE = 5.0  # seconds for which a request waits until the database can be used; then its caller is told
 
 
 class Runtime:
@@ -210,21 +211,30 @@ class Runtime:
     # --- the API
 
     def gateway(self) -> Gateway:
-        explainer = Explainer(self.store, self.clock)
+        store = self.store.hurried(_PATIENCE)
+        explainer = Explainer(store, self.clock)
         gateway = Gateway(
-            self.store,
+            store,
             self.folder.root,
             self._wake,
             explainer.explain,
             BuiltInPolicies(),
             waiting=explainer.waiting,
-            scheduler_seen=lambda: self.store.role_seen("scheduler"),
+            scheduler_seen=lambda: store.role_seen("scheduler"),
+            scheduler_lives=self._scheduler_lives,
             roles=sorted(self.options.roles),
             caps=self.options.caps,
             clock=self.clock.now,
         )
         self._stack.callback(gateway.studies.close)
         return gateway
+
+    def _scheduler_lives(self) -> bool | None:
+        """Of our own we know; of another process on this data folder at least when it has died without a word."""
+        if self._thread:
+            return self._thread.is_alive()
+        with_this_folder = self.options.database is None
+        return False if with_this_folder and is_orphaned(self.folder.nudge_socket) else None
 
     def storage(self) -> Storage:
         return measure(self.folder)

@@ -24,6 +24,7 @@ from schedulearn.domain.usage import Limits
 from schedulearn.policies.presets import DEFAULT_PRESET, build_policy
 from schedulearn.policies.stages import Policy
 from schedulearn.service.facts import LiveFacts
+from schedulearn.service.faults import log_fault
 from schedulearn.service.launch import Launcher
 from schedulearn.service.progress import ProgressWatcher
 from schedulearn.service.requests import to_event
@@ -133,7 +134,7 @@ class Scheduler:
                 raise
             except Exception:
                 # Memory and store may now disagree. The store is the truth: begin again from there.
-                _LOG.exception("the cycle failed; going back to what the store says")
+                log_fault(_LOG, "the cycle failed; going back to what the store says", level=logging.ERROR)
                 self._stopping.wait(_AFTER_A_FAULT)
                 self._recover_until_it_works()
 
@@ -379,7 +380,7 @@ class Scheduler:
             except RoleTaken:
                 raise
             except Exception:
-                _LOG.exception("the store does not answer; trying again")
+                log_fault(_LOG, "the store does not answer; trying again", level=logging.ERROR)
                 self._stopping.wait(_AFTER_A_FAULT)
 
     def recover(self) -> None:

@@ -14,6 +14,7 @@ from schedulearn.policies.share.fair import Fair
 from schedulearn.policies.sharing import Share
 from schedulearn.policies.stages import Policy
 from schedulearn.service.container_monitor import LiveContainerMonitor, Outlook
+from schedulearn.service.faults import log_fault
 from schedulearn.service.machine import Machine
 from schedulearn.service.tenants import Roll, rolls
 from schedulearn.store import Store
@@ -59,7 +60,7 @@ class Loop:
         try:
             again = self.machine.look()
         except Exception:  # a full disk, a database that is busy: limits stay as they are
-            _LOG.warning("machine %s could not be looked at", self.machine.name, exc_info=True)
+            log_fault(_LOG, "machine %s could not be looked at", self.machine.name)
             return _AFTER_A_FAULT
         return _LONGEST if again is None else min(_LONGEST, max(0.0, again - self._clock.now()))
 

@@ -4,7 +4,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +18,38 @@ _LATEST = 1e11  # seconds since the epoch, as over the API
 _AT_ONCE = 5000  # points that are handed on together
 _EFFORT = 5.0  # seconds of the processor for one spool
 _CHUNK = 1 << 18
+_DROPPED = b'{"dropped": '  # how the line begins that says how many reports are missing
 _PLAINLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # no link is followed, no pipe waited for
 
 
 def spooled(path: Path) -> Iterator[list[Point]]:
     """What a spool holds, some points at a time, in the order of the file. Nothing, if it is no plain file."""
+    with _opened(path) as handle:
+        if handle:
+            yield from _batches(handle, Effort(_EFFORT))
+
+
+def dropped(path: Path) -> int:
+    """How many reports the job says it had to drop, besides those in the spool."""
+    with _opened(path) as handle:
+        return max((_said(line) for line in _lines(handle) if line.startswith(_DROPPED)), default=0) if handle else 0
+
+
+def _said(line: bytes) -> int:
+    number = line[len(_DROPPED) :].removesuffix(b"}")
+    return int(number) if number.isdigit() and len(number) < 16 else 0
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """0: it is no plain file."""
     try:
         handle = os.open(path, _PLAINLY)
     except OSError:  # there is none, or it is a link
+        yield 0
         return
     try:
-        if stat.S_ISREG(os.fstat(handle).st_mode):
-            yield from _batches(handle, Effort(_EFFORT))
+        yield handle if stat.S_ISREG(os.fstat(handle).st_mode) else 0
     finally:
         os.close(handle)
 

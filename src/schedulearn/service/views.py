@@ -136,9 +136,13 @@ class Health:
     roles: Sequence[str]
     scheduler_age: float | None  # seconds since the scheduler's last sign of life; None: there is no scheduler
     at: float
+    scheduler_lives: bool | None = None  # as can be seen from here; None: its signs of life have to tell
+    lost_since: float | None = None  # when the database ceased to answer; None: it answers
 
     @property
     def scheduler_runs(self) -> bool:
+        if self.scheduler_lives is not None:
+            return self.scheduler_lives
         return self.scheduler_age is not None and self.scheduler_age < TTL
 
 

@@ -2,21 +2,32 @@
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
+from copy import copy
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from schedulearn.domain.errors import Conflict, CorruptDatabase, StoreError
+from schedulearn.domain.errors import Conflict, CorruptDatabase, StoreAway, StoreError
+from schedulearn.store.condition import Condition, Deed
+from schedulearn.store.stalls import HasSocket, StallGuard
 
-_BUSY_SECONDS = 30
+_BUSY_SECONDS = 30.0
+_LEAST_WAIT = 0.5  # seconds, also of those who are in a hurry while the database has been away for long
+_ANSWERS = 5.0  # seconds within which a PostgreSQL that is well takes a connection, or shows that one is good
+_LONGEST_HURRIED = 20.0  # seconds for one transaction of those who are in a hurry, if PostgreSQL stalls in the middle
+# The other machine may have gone without a word: its end of a connection is asked after.
+_KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+# What a connection remembers: for how many seconds it may wait for the lock, and what SQLite was told of that.
+_WAIT, _SET = "schedulearn_wait", "schedulearn_wait_set"
 _WRITER_LOCK = 0x5C4ED  # our key among PostgreSQL's advisory locks
 _WRITES = "schedulearn_writes"
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -29,17 +40,26 @@ class Database:
         self.url = url
         self.path = Path(url.database) if is_sqlite(url) and url.database else None
         self.place = str(self.path) if self.path else url.render_as_string(hide_password=True)
-        self.engine = _sqlite_engine(url) if self.path else _postgresql_engine(url)
+        self._stalls = None if self.path else StallGuard()
+        self.engine = _postgresql_engine(url, self._stalls) if self._stalls else _sqlite_engine(url)
         self._writer = self.engine.execution_options(**{_WRITES: True})
         # SQLite's transactions all see one state; PostgreSQL's must be told to.
         self._reader = self.engine if self.path else self.engine.execution_options(isolation_level="REPEATABLE READ")
         # Waiting here is fair and wakes at once; SQLite's own busy handler sleeps and tries again.
-        self._turn: AbstractContextManager[object] = threading.Lock() if self.path else nullcontext()
+        self._turn = threading.Lock() if self.path else None
+        self._patience: float | None = None  # seconds to wait for others; None: as long as it takes
+        self.condition = Condition(self.place)
+
+    def hurried(self, seconds: float) -> "Database":
+        """The same, for those who would rather be told that it cannot be used than wait for it any longer."""
+        other = copy(self)
+        other._patience = seconds
+        return other
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """One consistent look."""
-        with self._in_our_words(), self._reader.begin() as connection:
+        with self._in_our_words(Deed.READ), self._begun(self._reader, Deed.READ, self._until()) as connection:
             yield connection
 
     @contextmanager
@@ -48,7 +68,47 @@ class Database:
 
         It also makes serial numbers appear in their order, which those who follow the log by serial rely on.
         """
-        with self._in_our_words(), self._turn, self._writer.begin() as connection:
+        with self._in_our_words(Deed.WRITE), self._writing() as connection:
+            yield connection
+
+    def probe(self) -> None:
+        """StoreAway unless a transaction that writes can begin now."""
+        with self._writing():
+            pass
+
+    @contextmanager
+    def _writing(self) -> Iterator[sa.Connection]:
+        until = self._until()
+        with self._own_turn(until), self._begun(self._writer, Deed.WRITE, until) as connection:
+            yield connection
+
+    def _until(self) -> float | None:
+        """While it has been away for long already nobody waits long: threads are needed for those who can be served."""
+        if self._patience is None:
+            return None
+        return time.monotonic() + max(_LEAST_WAIT, self._patience - self.condition.lost_for())
+
+    @contextmanager
+    def _own_turn(self, until: float | None) -> Iterator[None]:
+        if self._turn is None:
+            yield
+            return
+        if not self._turn.acquire(timeout=-1 if until is None else max(0.0, until - time.monotonic())):
+            raise StoreAway(f"the database {self.place} is busy: others have been waiting to write for long")
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    @contextmanager
+    def _begun(self, engine: sa.Engine, deed: Deed, until: float | None) -> Iterator[sa.Connection]:
+        with ExitStack() as stack:
+            with self._in_our_words(min(deed, Deed.BEGIN)), self.condition.waiting():
+                connection = stack.enter_context(engine.connect())
+                connection.info[_WAIT] = None if until is None else max(0.0, until - time.monotonic())
+                if self._stalls and self._patience is not None:
+                    stack.enter_context(self._stalls.within(_driver(connection), _LONGEST_HURRIED))
+                stack.enter_context(connection.begin())
             yield connection
 
     def upsert(self, table: sa.Table, fixed: tuple[str, ...] = ()) -> sa.Insert:
@@ -76,21 +136,25 @@ class Database:
         self.engine.dispose()
 
     @contextmanager
-    def _in_our_words(self) -> Iterator[None]:
+    def _in_our_words(self, deed: Deed) -> Iterator[None]:
+        began = time.monotonic()
         try:
             yield
         except exc.IntegrityError as error:
             raise Conflict(f"the database refuses it: {error.orig}") from error
+        except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
+            problem = self.translate(getattr(error, "orig", error), StoreAway)
+            self.condition.failed(deed, str(problem), began)
+            raise problem from error
         except exc.DBAPIError as error:
             raise self.translate(error.orig) from error
-        except exc.TimeoutError as error:
-            raise StoreError(f"the database {self.place} is too busy: {error}") from error
+        self.condition.worked(deed)
 
-    def translate(self, error: BaseException | None) -> StoreError:
+    def translate(self, error: BaseException | None, kind: type[StoreError] = StoreError) -> StoreError:
         """The store's error for one of the driver's."""
         if isinstance(error, sqlite3.Error) and (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _CORRUPT:
             return self.damaged(str(error))
-        return StoreError(f"the database {self.place} cannot be used: {str(error).strip()}")
+        return kind(f"the database {self.place} cannot be used: {str(error).strip()}")
 
     def damaged(self, how: str) -> CorruptDatabase:
         return CorruptDatabase(
@@ -114,6 +178,11 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
+        wait = connection.info.pop(_WAIT, None)
+        if connection.info.get(_SET) != wait:
+            seconds = _BUSY_SECONDS if wait is None else wait
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={round(seconds * 1000)}")
+            connection.info[_SET] = wait
         # IMMEDIATE: a transaction that reads first and writes later could otherwise fail half-way as "busy".
         writes = connection.get_execution_options().get(_WRITES)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
@@ -121,15 +190,33 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
     return engine
 
 
-def _postgresql_engine(url: sa.URL) -> sa.Engine:
-    engine = sa.create_engine(url, pool_pre_ping=True, pool_size=8, max_overflow=32)
+def _postgresql_engine(url: sa.URL, stalls: StallGuard) -> sa.Engine:
+    usual = {"connect_timeout": round(_ANSWERS), **_KEEPALIVE}
+    chosen = {name: value for name, value in usual.items() if name not in url.query}
+    engine = sa.create_engine(url, connect_args=chosen, pool_size=8, max_overflow=32)
+
+    @sa.event.listens_for(engine, "checkout")
+    def _check(connection: DBAPIConnection, *_: object) -> None:
+        """As `pool_pre_ping` would, which waits without end for a server that has stopped."""
+        try:
+            with stalls.within(cast(HasSocket, connection), _ANSWERS):
+                engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise exc.DisconnectionError from error
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
         if connection.get_execution_options().get(_WRITES):
+            if (wait := connection.info.pop(_WAIT, None)) is not None:
+                # At least 1: 0 would mean without end.
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {max(1, round(wait * 1000))}")
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
 
     return engine
+
+
+def _driver(connection: sa.Connection) -> HasSocket:
+    return cast(HasSocket, connection.connection.dbapi_connection)
 
 
 @cache

@@ -20,9 +20,11 @@ class History(Part):
             rows = connection.execute(query.order_by(events.c.serial).limit(limit)).all()
         return [StoredEvent(row.serial, event_from(row)) for row in rows]
 
-    def note_once(self, event: HistoryEvent) -> None:
-        """Add it to the story of its job, unless one of its kind is there already."""
+    def note_once(self, event: HistoryEvent, same_cause: bool = False) -> None:
+        """Add it to the story of its job, unless one of its kind (with the `same_cause`) is there already."""
         same = sa.select(events.c.serial).where(events.c.job == event.job, events.c.kind == event.kind).limit(1)
+        if same_cause:
+            same = same.where(events.c.cause == event.cause)
         with self._db.write() as connection:
             if connection.execute(same).first() is None:
                 connection.execute(sa.insert(events), event_values(event))

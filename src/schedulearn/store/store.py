@@ -31,8 +31,21 @@ class Store(
 ):  # fmt: skip
     """All that is kept. Each method is its own short transaction; any thread may call any of them.
 
-    StoreError if the database cannot be used, CorruptDatabase if it is damaged, Conflict if it refuses a row.
+    StoreAway if the database cannot be used at present, another StoreError if it never can, CorruptDatabase if it is
+    damaged, Conflict if it refuses a row.
     """
+
+    def hurried(self, seconds: float) -> "Store":
+        """The same store for those who wait at most so long for others to write; then it is StoreAway."""
+        return Store(self._db.hurried(seconds))
+
+    def probe(self) -> None:
+        """StoreAway unless it could be written to now. Nothing is changed."""
+        self._db.probe()
+
+    def lost_for(self) -> float:
+        """For how many seconds it has not been usable; 0: it is, as far as is known. Never waits."""
+        return self._db.condition.lost_for()
 
     def close(self) -> None:
         self._db.close()

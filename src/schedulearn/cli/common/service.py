@@ -34,6 +34,15 @@ def failure_of(error: Exception) -> Failure | None:
                 hint="the service's own machine shows the fingerprint when it starts: schedulearn up\n"
                 "if it is the right one: SCHEDULEARN_URL=https://HOST:PORT#sha256=FINGERPRINT",
             )
+        case client.MaybeSubmitted():
+            return Failure(str(error), Code.UNREACHABLE, hint=ask_again(error.key))
+        case client.NoAnswer():
+            return Failure(
+                str(error),
+                Code.UNREACHABLE,
+                hint="it is there, but cannot answer at present: try again\n"
+                "its log says more: service.log in its data folder",
+            )
         case client.ServiceUnreachable():
             return Failure(
                 str(error),
@@ -52,6 +61,11 @@ def failure_of(error: Exception) -> Failure | None:
             return Failure(str(error))
         case _:
             return None
+
+
+def ask_again(key: str) -> str:
+    """What to do when nobody knows whether a job was made."""
+    return f"the same command with --key {key} is safe: it makes the job, or finds it if it was made"
 
 
 def _refused(error: "ApiError") -> Failure:

@@ -1,17 +1,19 @@
 """`/submit`: a job from a form, checked as it is filled in; `/submit?copy=17` begins with the fields of job 17."""
 
+from copy import deepcopy
 from typing import Any
 
 from fastapi import Request
 from nicegui import ui
 
-from schedulearn.client import ApiError, NoSuchJob
+from schedulearn.client import ApiError, MaybeSubmitted, NoSuchJob, new_key
 from schedulearn.dashboard.frame import Frame, serve
 from schedulearn.dashboard.live import Live, heading
 from schedulearn.dashboard.markup import Safe, el, join
 from schedulearn.dashboard.views import form
 from schedulearn.dashboard.views.parts import job_link, panel
 
+_MAYBE = "No answer: the job may have been made. Submit it once more, unchanged: no second one is made."
 _PAUSE = 200  # milliseconds without a key until what was typed is looked at
 
 
@@ -47,6 +49,18 @@ async def _origin(frame: Frame, number: int) -> form.Origin:
     return form.copy_of(spec)
 
 
+class Keys:
+    """The key with which a job is sent. What is sent once more has the same, and makes no second job."""
+
+    def __init__(self) -> None:
+        self._key, self._sent = "", dict[str, Any]()
+
+    def of(self, sent: dict[str, Any]) -> str:
+        if not self._key or sent != self._sent:
+            self._key, self._sent = new_key(), deepcopy(sent)
+        return self._key
+
+
 class SubmitPage:
     """The form while somebody fills it in."""
 
@@ -55,6 +69,7 @@ class SubmitPage:
         self._fields: dict[str, Any] = {}
         self._touched = {name for name, text in (origin.texts if origin else {}).items() if text}
         self._asked = 0  # so that a late answer is not taken for the newest
+        self._keys = Keys()
         with ui.element("div").classes("columns wide"):
             with ui.element("div").classes("main"):
                 for title, fields in form.GROUPS.items():
@@ -145,10 +160,14 @@ class SubmitPage:
         self._asked += 1
         sent = form.whole(spec, self._origin)
         if not faults:
+            key = self._keys.of(sent)
             try:
-                made = await self._frame.session.ask(lambda client: client.resubmit(sent))
+                made = await self._frame.session.ask(lambda client: client.resubmit(sent, key))
             except ApiError as problem:
                 faults = _refused(problem)
+            except MaybeSubmitted:
+                self._verdict.show(el("p", _MAYBE, class_="problem"))
+                raise
             else:
                 ui.navigate.to(f"/jobs/{made['id']}")
                 return

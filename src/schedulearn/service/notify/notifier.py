@@ -13,6 +13,7 @@ from schedulearn.domain.job import HistoryEvent
 from schedulearn.domain.notice import Address, parse_address
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.states import JobState
+from schedulearn.service.faults import log_fault
 from schedulearn.service.notify import content
 from schedulearn.service.notify.errors import Undelivered
 from schedulearn.store import JobRow, NewNotice, Notice, Store
@@ -54,7 +55,7 @@ class Notifier:
                 self.follow()
                 self.deliver()
             except Exception:
-                _LOG.warning("notices could not be looked after; it is tried again", exc_info=True)
+                log_fault(_LOG, "notices could not be looked after; it is tried again")
 
     # --- from the history to notices
 
@@ -114,7 +115,7 @@ class Notifier:
             self._try_once(notice)
         except Exception:
             if not self._stop.is_set():  # else the store is closed: the next service goes on
-                _LOG.warning("what became of notice %d could not be kept", notice.serial, exc_info=True)
+                log_fault(_LOG, "what became of notice %d could not be kept", notice.serial)
         finally:
             with self._changed:
                 self._busy.discard(notice.user)
@@ -129,7 +130,7 @@ class Notifier:
             if self._stop.is_set():
                 raise
             # A fault of ours: it must not be tried every second for ever, before all others of this user.
-            _LOG.warning("notice %d could not be sent", notice.serial, exc_info=True)
+            log_fault(_LOG, "notice %d could not be sent", notice.serial)
             self._put_off(notice, Undelivered(f"an error in the service: {type(error).__name__}"))
         else:
             self._store.notice_tried(notice.serial, "sent", self._clock.now(), "")
