@@ -10,6 +10,8 @@ from schedulearn.domain.job import Accrual
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.states import JobState
+from schedulearn.executors.common.folders import note_fetched
+from schedulearn.executors.common.paths import JobPaths
 from schedulearn.service.auth import hash_token
 from schedulearn.store import Point
 
@@ -154,6 +156,16 @@ def test_a_running_job_shows_where_it_runs_and_how_far_it_is(world: Any, ann: An
     assert (progress["step"], progress["steps"], progress["value"], progress["metric"]) == (20, 100, 1.0, "loss")
     assert progress["spark"] == [2.0, 1.0]
     assert progress["eta_seconds"] == 40.0
+
+
+def test_when_its_checkpoint_was_brought(world: Any, ann: Any) -> None:
+    job = ann.post(JOBS, json={"command": "true"}).json()["id"]
+    assert ann.get(f"{JOBS}/{job}").json()["checkpoint_at"] is None
+    folder = world.data / "jobs" / str(job)
+    (folder / "checkpoint").mkdir(parents=True)
+    (folder / "checkpoint" / "model").touch()
+    note_fetched(JobPaths(folder), NOW)
+    assert ann.get(f"{JOBS}/{job}").json()["checkpoint_at"] == "2027-01-15T08:00:00.000000Z"
 
 
 def test_weight_and_hint_of_one_job(world: Any, ann: Any) -> None:

@@ -34,6 +34,13 @@ def test_describe_shows_weight_and_hint(cli, jobs):
     assert "hint" not in out
 
 
+def test_describe_shows_when_the_checkpoint_came(cli, jobs):
+    assert "brought to the service" not in cli("describe", 17).out
+    jobs.jobs[17] |= {"checkpoint_at": "2026-03-01T10:04:00Z"}
+    assert "checkpoint" in (out := cli("describe", 17).out)
+    assert "brought to the service" in out
+
+
 def test_describe_shows_the_speedup(cli, jobs):
     jobs.jobs[17] |= {"speedup": {"workers": 2, "value": 1.7, "measured": True}}
     assert "1.7 with 2 workers, measured" in cli("describe", 17).out

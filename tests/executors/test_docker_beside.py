@@ -3,20 +3,24 @@
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from schedulearn.domain.errors import Conflict, InvalidSpec, NotFound
-from schedulearn.domain.ids import JobId
+from schedulearn.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.beside import NotRunning
 from schedulearn.executors.docker import beside
+from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.rules import NOBODY
+from support.bench import DEADLINE, until
 from support.beside import outcome
 from support.docker_bench import DockerBench
 
@@ -165,3 +169,62 @@ def test_files_of_a_running_worker(sleeping: Any) -> None:
         with pytest.raises(InvalidSpec):
             executor.beside.files(launch.worker, path)
     assert executor.beside.files(launch.worker._replace(job=JobId(9)), "") is None, "they are on the service's side"
+
+
+class _Engine:
+    """Answers to what is asked of it one after the other, and writes down what that was."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.may_make = threading.Event()
+        self.end = socket.socketpair()
+
+    def exec_create(self, *_: Any, **__: Any) -> dict[str, str]:
+        assert self.may_make.wait(DEADLINE)
+        self.asked.append("create")
+        return {"Id": "command"}
+
+    def exec_start(self, *_: Any, **__: Any) -> socket.socket:
+        self.asked.append("start")
+        return self.end[0]
+
+    def exec_inspect(self, _: str) -> dict[str, Any]:
+        """It has a process when it is asked for the second time."""
+        self.asked.append("inspect")
+        return {"Running": True, "Pid": 17 if self.asked.count("inspect") > 1 else 0, "ExitCode": None}
+
+    def inspect_container(self, _: str) -> dict[str, Any]:
+        times = {"StartedAt": "2026-01-01T00:00:00Z", "FinishedAt": "0001-01-01T00:00:00Z"}
+        state = {"Status": "running", "ExitCode": 0, "OOMKilled": False, "Error": "", **times}
+        return {"Id": "container", "State": state, "Config": {"Labels": {}, "User": "1:1"}}
+
+    def pause(self, _: str) -> None:
+        self.asked.append("pause")
+
+
+class _Calls:
+    def __init__(self, engine: _Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def api(self) -> Iterator[_Engine]:
+        yield self._engine
+
+
+def test_no_container_is_paused_while_a_command_begins_in_it() -> None:
+    """An engine such as 20.10 would answer nothing about it any more."""
+    engine = _Engine()
+    containers = Containers(_Calls(engine), "test")  # type: ignore[arg-type]
+    worker = WorkerId(JobId(1), 1, 0)
+    beginning = threading.Thread(target=beside.DockerBeside(containers).run, args=(worker, ["true"]))
+    pausing = threading.Thread(target=containers.pause, args=(containers.name(worker),))
+    for number, thread in enumerate((beginning, pausing), 1):
+        thread.start()
+        until(lambda number=number: containers.waiting(containers.name(worker)) == number, "it wants the container")
+    engine.may_make.set()
+    for thread in (beginning, pausing):
+        thread.join(DEADLINE)
+    for one in engine.end:
+        one.close()
+    assert engine.asked == ["create", "start", "inspect", "inspect", "pause"]
+    assert containers.waiting(containers.name(worker)) == 0

@@ -93,6 +93,7 @@ def job_out(row: JobRow, caller: Caller, now: float, advice: Advice = _NO_ADVICE
         weight=_weight(advice.weight) if advice.weight else None,
         hint=advice.hint,
         speedup=_speedup(advice.speedup) if advice.speedup else None,
+        checkpoint_at=_iso(advice.checkpoint_at),
         spec=spec_out(job.spec, private=yours),
     )
 

@@ -76,6 +76,7 @@ class JobOut(BaseModel):
     weight: WeightOut | None  # null in lists, and where nothing is known of jobs like it
     hint: str | None  # if it asks for far more, or less, than jobs like it; null in lists
     speedup: SpeedUpOut | None  # null in lists, and where nothing was measured
+    checkpoint_at: str | None  # when one of its container was last brought to the service; null: never, or in lists
     spec: dict[str, Any]  # as its user may write it
 
 

@@ -60,6 +60,18 @@ class Found:
         os.close(opened)
         return None
 
+    def link(self, place: Path) -> bool:
+        """Give the very file that was looked at a second name; False if it has gone, or is another now."""
+        try:
+            os.link(self._name, place, src_dir_fd=self._parent, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        info = place.lstat()
+        if (info.st_dev, info.st_ino) != (self.info.st_dev, self.info.st_ino):
+            place.unlink()
+            return False
+        return True
+
     @property
     def _name(self) -> str:
         return self.parts[-1] if self.parts else "."

@@ -88,6 +88,7 @@ class Job(TypedDict):
     weight: Weight | None  # None in lists
     hint: str | None  # None in lists
     speedup: SpeedUp | None  # None in lists
+    checkpoint_at: str | None  # when one of its container was last brought to the service; None in lists
     spec: dict[str, Any]
 
 

@@ -22,8 +22,9 @@ from schedulearn.domain.spec import JobSpec, Target
 from schedulearn.domain.states import FINISHED, JobState
 from schedulearn.domain.units import format_size
 from schedulearn.executors.common import logs
+from schedulearn.executors.common.folders import fetched_at
 from schedulearn.executors.common.logs import LogChunk
-from schedulearn.executors.common.paths import WorkerPaths
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths
 from schedulearn.service.advice import Adviser
 from schedulearn.service.audit import AuditLog
 from schedulearn.service.auth import Authenticator, Caller
@@ -252,8 +253,9 @@ class Gateway:
         return self.job(job), self._explain(job)
 
     def advice(self, row: JobRow) -> Advice:
-        """How heavy the job is, and a hint if it asks for far more, or less, than jobs like it."""
-        return self._adviser.advise(row, self.now())
+        """How heavy it is, a hint if it asks for far more, or less, than jobs like it; when its checkpoint came in."""
+        fetched = fetched_at(JobPaths.of(self._data, row.job.id))
+        return replace(self._adviser.advise(row, self.now()), checkpoint_at=fetched)
 
     def curves(self, job: JobId, name: str | None, max_points: int, limit: int, offset: int) -> tuple[list[Curve], int]:
         """A page of its curves, and how many it has."""

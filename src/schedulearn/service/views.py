@@ -162,6 +162,7 @@ class Advice:
     weight: Weight | None = None  # None: nothing is known of jobs like it
     hint: str | None = None  # a sentence if it asks for far more, or less, than jobs like it
     speedup: SpeedUpView | None = None  # None: nothing was measured
+    checkpoint_at: float | None = None  # when a checkpoint of its containers was last brought to the service
 
 
 @dataclass(frozen=True, slots=True)

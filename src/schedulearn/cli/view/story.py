@@ -66,6 +66,7 @@ def facts(job: Json, now: datetime) -> list[tuple[str, str]]:
         ("finished", _moment(job.get("finished_at"), now)),
         ("waited", duration(job.get("wait_seconds"))),
         ("ran", duration(job.get("run_seconds")) if job.get("started_at") else ""),
+        ("checkpoint", _checkpoint(job, now)),
         ("interrupted", _interruptions(job)),
         ("moves to", clean(", ".join(job.get("moving_to") or ()))),
         ("ended", clean((job.get("exit") or {}).get("text") or "")),
@@ -114,6 +115,11 @@ def _speedup(speedup: Json | None) -> str:
 
 def _moment(text: str | None, now: datetime) -> str:
     return f"{clock(text, now)} ({ago(text, now)})" if text else ""
+
+
+def _checkpoint(job: Json, now: datetime) -> str:
+    at = job.get("checkpoint_at")
+    return f"brought to the service {_moment(at, now)}" if at else ""
 
 
 def _interruptions(job: Json) -> str:

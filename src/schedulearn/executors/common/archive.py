@@ -2,7 +2,7 @@
 
 import io
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -84,21 +84,28 @@ def unpack(
         return unpack_fetched(chunks, folder, owner, most, reader)
 
 
-def moved(chunks: Iterable[bytes], place: str, user: Owner = None) -> Iterator[bytes]:
+def moved(
+    chunks: Iterable[bytes],
+    place: str,
+    user: Owner = None,
+    keep: Callable[[Member], bool] = lambda _: True,
+    last: bool = True,
+) -> Iterator[bytes]:
     """The same archive with `place` instead of the name of the file or folder that it holds; special files left out.
 
-    And so is what this user could not read.
+    And so is what this user could not read, and what is not to be kept. Not `last`: more members will follow.
     """
     with _words():
         reader, readable = _reader(chunks), Readable(*user) if user else None
         for member in reader:
-            if member.kind is SPECIAL or (readable and not readable(member)):
+            if member.kind is SPECIAL or (readable and not readable(member)) or not keep(member):
                 continue
             yield header_bytes(_renamed(member, place))
             while chunk := reader.read(CHUNK):
                 yield chunk
             yield padding(member.size)
-    yield END
+    if last:
+        yield END
 
 
 def _renamed(member: Member, place: str) -> tarfile.TarInfo:

@@ -69,11 +69,11 @@ def is_stale(worker: WorkerId, job: JobPaths) -> bool:
 
 def commit(
     worker: WorkerId, job: JobPaths, folder: Path, fill: Callable[[Path], object], keep_newer: bool = False
-) -> None:
+) -> bool:
     """Replace one of a job's folders as a whole; StaleAttempt, and nothing changes, if a newer attempt has begun.
 
     `fill` puts the content into a new folder beside it. A crash at any point leaves the old content or the new.
-    `keep_newer`: content that is older than the present one is dropped.
+    `keep_newer`: content that is older than the present one is dropped, and False returned.
     """
     private = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=folder.parent))  # only the service may enter
     temporary = private / "new"
@@ -86,11 +86,26 @@ def commit(
             settle(folder)
             if keep_newer and newest_file(temporary) < newest_file(folder):
                 log.info("%s stays: what worker %s has of it is older", folder, worker)
-                return
+                return False
             temporary.rename(_complete(folder))
             settle(folder)
+            return True
     finally:
         remove_tree(private)
+
+
+def note_fetched(job: JobPaths, now: float) -> None:
+    """The checkpoint of a container was just brought here."""
+    if has_files(job.checkpoint):
+        write_json(job.fetched, {"at": now})
+
+
+def fetched_at(job: JobPaths) -> float | None:
+    """When a checkpoint of its containers was last brought here; None: never."""
+    try:
+        return float(read_json(job.fetched)["at"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def newest_file(folder: Path) -> float:

@@ -55,6 +55,11 @@ class JobPaths:
         """The number of the newest attempt that began: no older one may change the job's folders."""
         return self.folder / "fence.json"
 
+    @property
+    def fetched(self) -> Path:
+        """When the checkpoint of a container was last brought here."""
+        return self.folder / "fetched.json"
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerPaths:

@@ -20,6 +20,7 @@ from schedulearn.executors.docker.rules import WORK
 _CHUNK = 1 << 16
 _LOOK_EVERY = 5.0  # seconds of silence after which the engine is asked whether the command still runs
 _END_WITHIN = 10.0  # seconds between the end of the output and that of the command
+_BEGIN_WITHIN = 10.0  # seconds
 _LOST = 125  # the exit code if it cannot be told how the command ended
 
 # An engine starts commands in containers, but cannot end them. So the command is started by a shell, which
@@ -59,6 +60,7 @@ class DockerCommand:
         self._socket: socket.socket = getattr(answer, "_sock", answer)
         self._socket.settimeout(_LOOK_EVERY)
         try:
+            self._wait_for_process()
             self._socket.sendall(b"go\n")
         except OSError:
             self._close()
@@ -104,6 +106,15 @@ class DockerCommand:
         except OSError:
             return b""
 
+    def _wait_for_process(self) -> None:
+        """The engine says yes before it has made one."""
+        deadline = time.monotonic() + _BEGIN_WITHIN
+        while time.monotonic() < deadline:
+            told = self._inspect()
+            if not told or told.get("Pid") or told.get("ExitCode") is not None:
+                return
+            time.sleep(0.01)
+
     def _runs(self) -> bool:
         return bool(self._inspect().get("Running"))
 
@@ -125,6 +136,10 @@ class DockerBeside:
         self._containers = containers
 
     def run(self, worker: WorkerId, command: list[str]) -> DockerCommand:
+        with self._containers.standing(self._containers.name(worker)):
+            return self._run(worker, command)
+
+    def _run(self, worker: WorkerId, command: list[str]) -> DockerCommand:
         state = self._find(worker)
         if state is None or not state.alive:
             raise NotRunning(f"worker {worker} does not run")

@@ -2,8 +2,10 @@
 
 import json
 import signal
+import threading
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -18,7 +20,11 @@ from schedulearn.executors.docker.names import INSTANCE, container_name
 
 CREATED, PAUSED = "created", "paused"
 _ALIVE = {"running", "paused", "restarting"}
-_LINK = 1 << 27  # as the engine writes the mode of a file
+# As the engine writes the mode of a file.
+FOLDER_BIT, _LINK = 1 << 31, 1 << 27
+OTHER_BITS = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21  # devices, pipes, sockets
+_REMOVED = 2  # what became of a path
+_MOST_CHANGES = 32 << 20  # bytes of the list of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,32 @@ class Containers:
 
     def __init__(self, calls: Calls, instance: str) -> None:
         self.calls, self.instance = calls, instance
+        self._standing: dict[str, list[Any]] = {}  # by name: a lock, and how many have or want it
+        self._lock = threading.Lock()  # guards that
+
+    @contextmanager
+    def standing(self, name: str) -> Iterator[None]:
+        """Meanwhile nobody else here pauses this container, or starts a command in it.
+
+        A command that begins while its container is being paused waits in the kernel for ever, and engines such as
+        20.10 then answer nothing about this container any more, not even how to remove it.
+        """
+        with self._lock:
+            held = self._standing.setdefault(name, [threading.Lock(), 0])
+            held[1] += 1
+        try:
+            with held[0]:
+                yield
+        finally:
+            with self._lock:
+                held[1] -= 1
+                if not held[1]:
+                    del self._standing[name]
+
+    def waiting(self, name: str) -> int:
+        """How many have or want it for themselves."""
+        with self._lock:
+            return int(self._standing[name][1]) if name in self._standing else 0
 
     def name(self, worker: WorkerId) -> str:
         return container_name(self.instance, worker)
@@ -95,8 +127,9 @@ class Containers:
                     raise
             self.resume(container)
 
-    def pause(self, container: str) -> None:
-        self._unless_so_already("pause", container)
+    def pause(self, name: str) -> None:
+        with self.standing(name):
+            self._unless_so_already("pause", name)
 
     def resume(self, container: str) -> None:
         self._unless_so_already("unpause", container)
@@ -127,14 +160,26 @@ class Containers:
             chunks, _ = api.get_archive(container, path, chunk_size=CHUNK)
         return self.calls.stream(chunks)
 
-    def look_at(self, container: str, path: str) -> Mapping[str, Any] | None:
-        """Name, size, mode, … of a file in a container; None if it is not there."""
+    def look_at(self, container: str, path: str, strict: bool = False) -> Mapping[str, Any] | None:
+        """Name, size, mode, … of a file in a container; None if it is not there. Not `strict`: or cannot be seen."""
         with self.calls.api() as api:
             url = f"{api.base_url}/v{api.api_version}/containers/{container}/archive"
             answer = api.head(url, params={"path": path}, timeout=api.timeout)
         told = answer.headers.get("X-Docker-Container-Path-Stat")
+        if strict and not told and answer.status_code != 404:
+            raise Refused(answer.status_code, f"the engine does not say what {path} is: {answer.reason}")
         found: Mapping[str, Any] | None = json.loads(b64decode(told)) if told else None
         return found
+
+    def changed(self, container: str) -> list[str]:
+        """The paths of all that its image does not have, or has otherwise. Those in a volume are not among them."""
+        with self._get(f"containers/{container}/changes", {}) as answer:
+            told = b""
+            for chunk in self.calls.stream(answer.iter_content(CHUNK)):
+                told += chunk
+                if len(told) > _MOST_CHANGES:
+                    raise ExecutorError("it has written too many files to list them")
+        return [entry["Path"] for entry in json.loads(told) or () if entry["Kind"] != _REMOVED]
 
     def output(self, container: str, last: int | None, follow: bool = False) -> Frames:
         """The last pieces of output, or all that the engine still has; with `follow` also those to come."""
@@ -224,6 +269,12 @@ def _state(told: Mapping[str, Any]) -> State:
         seconds=max(0.0, seconds_of(state["FinishedAt"]) - seconds_of(state["StartedAt"])),
         finished=seconds_of(state["FinishedAt"]),
     )
+
+
+def nanoseconds_of(time: str) -> int:
+    """The same, exactly."""
+    whole, _, fraction = time.removesuffix("Z").partition(".")
+    return int(datetime.fromisoformat(f"{whole}+00:00").timestamp()) * 10**9 + int(f"{fraction:0<9}")
 
 
 def seconds_of(time: str) -> float:

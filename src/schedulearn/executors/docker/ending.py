@@ -3,7 +3,6 @@
 import errno
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.ports import Clock
 from schedulearn.executors.common.archive import TooMuch, read_file, unpack
 from schedulearn.executors.common.endings import End, read_end, write_end
-from schedulearn.executors.common.folders import StaleAttempt, commit, is_stale
+from schedulearn.executors.common.folders import StaleAttempt, commit, is_stale, note_fetched
 from schedulearn.executors.common.paths import LARGEST_LAUNCH, WorkerPaths, read_json, write_file
 from schedulearn.executors.common.snapshot import Owner
 from schedulearn.executors.docker.calls import Refused, Unreachable
@@ -49,9 +48,9 @@ def outcome_of(state: State, memory: int | None) -> Outcome:
 class Fetcher:
     """Brings a worker's files back to the service, as long as its attempt is the newest."""
 
-    def __init__(self, containers: Containers, with_checkpoint: bool) -> None:
+    def __init__(self, containers: Containers, clock: Clock, with_checkpoint: bool) -> None:
         """Without `with_checkpoint` checkpoints lie on storage that all servers share."""
-        self._containers, self._with_checkpoint = containers, with_checkpoint
+        self._containers, self._clock, self._with_checkpoint = containers, clock, with_checkpoint
 
     def fetch_all(self, worker: WorkerId, paths: WorkerPaths, container: str, owner: Owner) -> None:
         """At the end. The workers of one attempt have a copy each; what the first of the group has is kept."""
@@ -62,26 +61,9 @@ class Fetcher:
             if led(worker, paths):
                 self._replace(worker, paths, paths.job.run, container, WORK, owner)
                 if self._with_checkpoint:
-                    newer = _may_be_older(paths)
-                    self._replace(worker, paths, paths.job.checkpoint, container, CHECKPOINT, owner, newer)
-
-    def fetch_checkpoint(
-        self, worker: WorkerId, paths: WorkerPaths, container: str, owner: Owner, fits: Callable[[float], bool]
-    ) -> float | None:
-        """While it runs. `fits` is asked with the newest time of change, and may say no; then None is returned."""
-        newest = 0.0
-
-        def fill(folder: Path) -> None:
-            nonlocal newest
-            newest = unpack(self._containers.get(container, CHECKPOINT), folder, owner, reader=_user_of(paths))
-            if not fits(newest):
-                raise _NotNow
-
-        try:
-            commit(worker, paths.job, paths.job.checkpoint, fill, keep_newer=_may_be_older(paths))
-        except (_NotNow, Refused, StaleAttempt):
-            return None
-        return newest
+                    newer = may_be_older(paths)
+                    if self._replace(worker, paths, paths.job.checkpoint, container, CHECKPOINT, owner, newer):
+                        note_fetched(paths.job, self._clock.now())
 
     def _replace(
         self,
@@ -92,15 +74,15 @@ class Fetcher:
         inside: str,
         owner: Owner,
         keep_newer: bool = False,
-    ) -> None:
+    ) -> bool:
         try:
             chunks = self._containers.get(container, inside)
         except Refused as refusal:
             if refusal.not_found:  # the job removed the folder itself: what was kept stays
-                return
+                return False
             raise
-        user = _user_of(paths)
-        commit(worker, paths.job, folder, lambda fresh: unpack(chunks, fresh, owner, reader=user), keep_newer)
+        user = user_of(paths)
+        return commit(worker, paths.job, folder, lambda fresh: unpack(chunks, fresh, owner, reader=user), keep_newer)
 
     def _fetch_spool(self, paths: WorkerPaths, container: str, owner: Owner) -> None:
         """Reports that the job could not deliver."""
@@ -138,7 +120,7 @@ class Ender:
 
     def __init__(self, containers: Containers, clock: Clock, with_checkpoint: bool) -> None:
         self._containers, self._clock = containers, clock
-        self.fetcher = Fetcher(containers, with_checkpoint)
+        self.fetcher = Fetcher(containers, clock, with_checkpoint)
 
     def collect(
         self, worker: WorkerId, paths: WorkerPaths, state: State | None, silent: bool, patience: "Patience"
@@ -187,7 +169,7 @@ def carried_group(paths: WorkerPaths) -> bool:
     return bool(_read(paths.launch).get("carries_group"))
 
 
-def _may_be_older(paths: WorkerPaths) -> bool:
+def may_be_older(paths: WorkerPaths) -> bool:
     """Whether its checkpoint may be older than the job's: who leads now has its own copy, of when it was started."""
     return bool(_read(paths.launch).get("several"))
 
@@ -197,7 +179,7 @@ def owner_of(paths: WorkerPaths) -> Owner:
     return owner_here(ids_of(paths)) if "uid" in _read(paths.launch) else None
 
 
-def _user_of(paths: WorkerPaths) -> Owner:
+def user_of(paths: WorkerPaths) -> Owner:
     """Who it runs as in its container; None if that was not written down."""
     return ids_of(paths) if "uid" in _read(paths.launch) else None
 
@@ -219,7 +201,3 @@ def _read(file: Path) -> dict[str, Any]:
         return read_json(file, LARGEST_LAUNCH)
     except (OSError, ValueError):
         return {}
-
-
-class _NotNow(Exception):
-    """The checkpoint is just being written, or has not changed."""

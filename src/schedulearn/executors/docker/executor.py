@@ -20,7 +20,7 @@ from schedulearn.domain.ports import Clock, EventSink, Launch
 from schedulearn.domain.resources import CPUS
 from schedulearn.domain.usage import Limits, Usage
 from schedulearn.executors.common.endings import End, read_end, write_end
-from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder
+from schedulearn.executors.common.folders import forget_job, make_worker_folder
 from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.common.lanes import Lanes
 from schedulearn.executors.common.launching import follow_group
@@ -90,6 +90,7 @@ class DockerExecutor:
         self._layers = Layers(self._containers, images, self._networks, rules, self._closed)
         self._sight = Sight(self._containers, images)
         self._site = Site(
+            self._root,
             self._containers,
             images,
             self._layers,
@@ -104,7 +105,7 @@ class DockerExecutor:
             self._closed,
         )
         self._ender = Ender(self._containers, clock, with_checkpoint=shared is None)
-        self._live = LiveCheckpoints(self._containers, self._ender.fetcher)
+        self._live = LiveCheckpoints(self._containers, clock)
         self._usage = ContainerUsage(Calls(engine, Rounds.TIMEOUT), self._containers.name, clock)
         self._limiter = Limiter(self._containers, self._usage, node.capacity[CPUS], clock)
         self.beside = DockerBeside(self._containers)
@@ -156,8 +157,7 @@ class DockerExecutor:
         return self._usage.read(worker) if worker in self._followers else None
 
     def has_checkpoint(self, job: JobId) -> bool:
-        shared = self._site.shared
-        return shared.has_checkpoint(job) if shared else has_files(JobPaths.of(self._root, job).checkpoint)
+        return self._site.has_checkpoint(job)
 
     def forget(self, job: JobId) -> None:
         self._lanes.submit(job, partial(self._patiently, partial(self._forget, job)))
@@ -280,9 +280,12 @@ class DockerExecutor:
             self._release(worker)
 
     def _emit_start(self, worker: WorkerId, paths: WorkerPaths) -> None:
-        why = orders_of(paths).get("why_shared")
-        note = f"it shares the network of its server: {why}" if why else ""
-        self._emit(WorkerStarted(self._ender.started_at(paths), worker, note))
+        orders, notes = orders_of(paths), []
+        if why := orders.get("why_shared"):
+            notes.append(f"it shares the network of its server: {why}")
+        if orders.get("bare"):
+            notes.append("it begins anew: no checkpoint of it was brought to the service before")
+        self._emit(WorkerStarted(self._ender.started_at(paths), worker, "; ".join(notes)))
 
     def _watch(self, worker: WorkerId) -> None:
         paths = self._paths(worker)

@@ -7,29 +7,31 @@ from dataclasses import dataclass, field
 
 from schedulearn.domain.errors import ExecutorError
 from schedulearn.domain.ids import WorkerId
+from schedulearn.domain.ports import Clock
+from schedulearn.executors.common.folders import note_fetched
 from schedulearn.executors.common.paths import WorkerPaths
+from schedulearn.executors.docker.bringing import Bringer, Brought, Moving
 from schedulearn.executors.docker.containers import Containers
-from schedulearn.executors.docker.ending import Fetcher, owner_of
 
 log = logging.getLogger(__name__)
 EVERY = 10.0  # seconds, at the least
 SHARE = 0.05  # of the time is spent with fetching, at the most
-QUIET = 2.0  # seconds for which nothing was written: then no file is half a file
+TRIES = 3  # in a row, where files change while they are read
 
 
 @dataclass(slots=True)
 class _Watched:
     due: float = field(default_factory=lambda: time.monotonic() + EVERY)
-    newest: float = 0.0  # the time of change of what was fetched last
+    brought: Brought = field(default_factory=Brought)
     busy: threading.Lock = field(default_factory=threading.Lock)
     over: bool = False
 
 
 class LiveCheckpoints:
-    """Only whole ones, and only what has changed."""
+    """Only whole files, and only what has changed."""
 
-    def __init__(self, containers: Containers, fetcher: Fetcher) -> None:
-        self._containers, self._fetcher = containers, fetcher
+    def __init__(self, containers: Containers, clock: Clock) -> None:
+        self._bringer, self._clock = Bringer(containers), clock
         self._watched: dict[WorkerId, _Watched] = {}
         self._lock = threading.Lock()
 
@@ -63,10 +65,10 @@ class LiveCheckpoints:
             self._watched.pop(worker, None)
 
     def _fetch(self, worker: WorkerId, paths: WorkerPaths, watched: _Watched) -> None:
-        now = self._containers.now()
-
-        def fits(newest: float) -> bool:
-            return watched.newest < newest <= now - QUIET
-
-        newest = self._fetcher.fetch_checkpoint(worker, paths, self._containers.name(worker), owner_of(paths), fits)
-        watched.newest = newest or watched.newest
+        for _ in range(TRIES):
+            try:
+                if self._bringer.bring(worker, paths, watched.brought):
+                    note_fetched(paths.job, self._clock.now())
+                return
+            except Moving as why:
+                log.debug("the checkpoint of worker %s is looked at again: %s", worker, why)

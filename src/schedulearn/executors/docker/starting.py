@@ -6,18 +6,20 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from schedulearn.domain.errors import ExecutorError
+from schedulearn.domain.ids import JobId
 from schedulearn.domain.node import Node
 from schedulearn.domain.ports import Clock, Launch
 from schedulearn.domain.resources import CPUS
 from schedulearn.executors.common.archive import pack
 from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.common.environment import present_limits
-from schedulearn.executors.common.folders import prepare_job_folders
+from schedulearn.executors.common.folders import has_files, prepare_job_folders
 from schedulearn.executors.common.launching import carries_group
-from schedulearn.executors.common.paths import WorkerPaths, write_json
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths, write_json
 from schedulearn.executors.docker.calls import Unreachable
 from schedulearn.executors.docker.containers import CREATED, Containers
 from schedulearn.executors.docker.control import kept_control
@@ -48,6 +50,7 @@ _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 class Site:
     """Where workers are started: an engine, and what was decided for it."""
 
+    root: Path  # the data folder
     containers: Containers
     images: Images
     layers: Layers
@@ -60,6 +63,10 @@ class Site:
     shared: SharedCheckpoints | None
     aside: Callable[[], AbstractContextManager[None]]  # while something takes long that others need not wait for
     closed: threading.Event  # the service ends: the next life begins anew
+
+    def has_checkpoint(self, job: JobId) -> bool:
+        """Whether an attempt that begins would find one."""
+        return self.shared.has_checkpoint(job) if self.shared else has_files(JobPaths.of(self.root, job).checkpoint)
 
 
 def begin(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Event) -> None:
@@ -78,7 +85,8 @@ def begin(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Ev
     ids = identity(launch, site.rules)
     prepare_job_folders(launch.worker, paths.job, launch.snapshot, owner_here(ids))
     network, why_shared = _network_of(launch, paths, site)
-    write_json(paths.launch, _orders(launch, ids, network, why_shared), 0o600)
+    bare = launch.worker.attempt > 1 and not site.has_checkpoint(launch.worker.job)
+    write_json(paths.launch, {**_orders(launch, ids, network, why_shared), "bare": bare}, 0o600)
     cores = site.node.capacity[CPUS] or site.images.cores()
     write_json(paths.control, present_limits(launch, cores))
     with site.aside():
