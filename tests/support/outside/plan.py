@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from support.outside.diary import FAILED
 
-CHAOS = 12.0  # seconds in which things break
+CHAOS = 15.0  # seconds in which things break
 ENDLESS = 3600.0
 _JOBS = 14
 _ACTS = 12
@@ -81,13 +81,13 @@ def make_plan(seed: int, variant: str | None = None) -> Plan:
     jobs = sorted((_job(rng, number) for number in range(_JOBS)), key=lambda job: job.at)
     acts = sorted(act for _ in range(_ACTS) for act in _acts(rng, jobs))
     kinds = _FAULTS_OF[variant]
-    faults = [Fault(rng.uniform(0.2, CHAOS - 4.0), rng.choice(kinds), rng.uniform(0.3, 4.0), rng.randrange(_JOBS))
+    faults = [Fault(rng.uniform(1.0, CHAOS - 3.0), rng.choice(kinds), rng.uniform(0.3, 4.0), rng.randrange(_JOBS))
               for _ in range(_FAULTS)]  # fmt: skip
     return Plan(seed, variant, jobs, acts, sorted(faults))
 
 
 def _job(rng: random.Random, number: int) -> JobPlan:
-    at, seconds = rng.uniform(0.0, CHAOS * 0.6), rng.uniform(0.0, 4.0)
+    at, seconds = rng.uniform(0.0, rng.choice((1.5, CHAOS * 0.6))), rng.uniform(0.0, 4.0)
     restarts, workers = rng.choice((0, 0, 1)), rng.choice((1, 1, 1, 2))
     kind = rng.choices(("short", "fails", "limited", "endless"), (6, 2, 1, 2))[0]
     name = f"{kind}-{number}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedulearn.client import FINISHED, ApiError, Client
+from schedulearn.client import ApiError, Client
 from support.crash import left_behind
 from support.outside import diary
 from support.outside.plan import CHAOS, ENDLESS, Plan, make_plan

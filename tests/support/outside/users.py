@@ -1,4 +1,4 @@
-"""People who submit jobs and change their minds, while the service comes and goes. They remember what they were told."""
+"""People who submit jobs and change their minds, while the service comes and goes. They remember what was answered."""
 
 import sys
 import threading
@@ -26,15 +26,16 @@ class Known:
     cancel_tried: bool = False
     rm_tried: bool = False
     rm_done: bool = False
-    paused: bool = False  # the last word was an accepted pause
+    paused: bool = False  # as far as its user knows; whoever is told that it is not will not resume it
     hits: int = 0  # how often its workers were killed
-    refused: str = ""  # a wish that should not have been refused
 
 
 class Users:
     """`clock` counts the seconds since the beginning; a submission is tried until `over`."""
 
-    def __init__(self, plan: Plan, diaries: Path, client: Callable[[float], Client], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, plan: Plan, diaries: Path, client: Callable[[float], Client], clock: Callable[[], float]
+    ) -> None:
         self._plan, self._diaries, self._client, self._clock = plan, diaries, client, clock
         self.known = [Known() for _ in plan.jobs]
         self.told: list[str] = []  # what was done and what came of it
@@ -92,8 +93,7 @@ class Users:
             calls[act.what](known.id)
         except ApiError as problem:
             self._tell(f"{act.what} {name}: {problem}")
-            if act.what == "resume" and known.paused and problem.status == 409 and not known.cancel_tried:
-                known.refused = f"resume was refused after its pause was accepted: {problem}"
+            known.paused &= act.what != "resume"
             return
         except ServiceUnreachable:
             known.paused |= act.what == "pause"

@@ -19,7 +19,7 @@ class Ending(NamedTuple):
 
 def problems(job: JobPlan, known: Known, endings: Sequence[Ending], diary: Sequence[Line]) -> list[str]:
     """Whatever is wrong with one job."""
-    found = [*_counted(job, known, endings), *_overlaps(diary), *([known.refused] if known.refused else [])]
+    found = [*_counted(job, known, endings), *_overlaps(diary)]
     for ending in endings:
         if ending.state not in allowed(job, known):
             found.append(f"it is {ending.state}, which it should not be")
@@ -74,7 +74,7 @@ def _ran_as_told(job: JobPlan, known: Known, ending: Ending, diary: Sequence[Lin
     if ending.state == "succeeded":
         of_last = {line.rank for line in ended if line.attempt == ending.attempt and line.code == 0}
         if of_last != set(range(job.workers)):
-            yield f"it is called succeeded, but of attempt {ending.attempt} only {sorted(of_last)} have come to their end"
+            yield f"it is called succeeded, but of attempt {ending.attempt} only {sorted(of_last)} came to their end"
         if ending.output is not None and ending.output != f"begin {ending.attempt}\nend {ending.attempt}\n":
             yield f"its output is {ending.output!r}"
     if known.hits:

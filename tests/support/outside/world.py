@@ -1,4 +1,4 @@
-"""The service and what can break around it. Each fault has a way in and, if it passes, a way out; neither waits long."""
+"""The service and what can break around it. A fault has a way in and, if it passes, a way out; neither waits long."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from support.outside.users import Known
 from support.service import Service, job_processes
 
 _DISK = 48 << 20  # bytes of the small disk on which the data folder is
-_RESERVED = 1 << 16
+_DOWN = 1.0  # seconds for which nobody starts the service again: starting takes long enough
 
 
 class World:
@@ -52,7 +52,8 @@ class World:
             return False
         self.counted[fault.what] += 1
         if undo is not _passes:
-            self._undo.append((fault.at + fault.seconds, undo))
+            down = min(fault.seconds, _DOWN) if undo == self._revive else fault.seconds
+            self._undo.append((fault.at + down, undo))
         return True
 
     def mend(self, now: float = float("inf")) -> None:
@@ -137,7 +138,7 @@ class World:
             return None
         with suppress(OSError), open(self.disk / "filler", "wb", buffering=0) as filler:
             while True:
-                filler.write(bytes(_RESERVED))
+                filler.write(bytes(1 << 16))
         return (self.disk / "filler").unlink
 
 
