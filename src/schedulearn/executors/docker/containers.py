@@ -127,12 +127,14 @@ class Containers:
             chunks, _ = api.get_archive(container, path, chunk_size=CHUNK)
         return self.calls.stream(chunks)
 
-    def look_at(self, container: str, path: str) -> Mapping[str, Any] | None:
-        """Name, size, mode, … of a file in a container; None if it is not there."""
+    def look_at(self, container: str, path: str, strict: bool = False) -> Mapping[str, Any] | None:
+        """Name, size, mode, … of a file in a container; None if it is not there. Not `strict`: or cannot be seen."""
         with self.calls.api() as api:
             url = f"{api.base_url}/v{api.api_version}/containers/{container}/archive"
             answer = api.head(url, params={"path": path}, timeout=api.timeout)
         told = answer.headers.get("X-Docker-Container-Path-Stat")
+        if strict and not told and answer.status_code != 404:
+            raise Refused(answer.status_code, f"the engine does not say what {path} is: {answer.reason}")
         found: Mapping[str, Any] | None = json.loads(b64decode(told)) if told else None
         return found
 
