@@ -13,6 +13,7 @@ from bench.figures import Figures
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # where the harness is
 
 from support.outside.run import Outcome, run_seed
+from support.outside.worlds import Ground
 
 SEEDS = 50
 
@@ -21,9 +22,10 @@ def measure(seeds: int = SEEDS, first: int = 0) -> Figures:
     """As many seeds, from the first one on."""
     console = Console()
     outcomes = []
-    for seed in range(first, first + seeds):
-        outcomes.append(run_seed(seed))
-        _show(console, outcomes[-1])
+    with Ground() as ground:
+        for seed in range(first, first + seeds):
+            outcomes.append(run_seed(seed, ground))
+            _show(console, outcomes[-1])
     figures = Figures(f"Random faults from outside, seeds {first} to {first + seeds - 1}")
     figures.add("seeds after which everything held", sum(not one.problems for one in outcomes))
     figures.add("seeds after which something did not", sum(bool(one.problems) for one in outcomes), aim=0)
@@ -36,7 +38,7 @@ def measure(seeds: int = SEEDS, first: int = 0) -> Figures:
 def row(outcome: Outcome) -> str:
     """One line: the seed, what was done, and what came of it."""
     done = ", ".join(f"{what} × {times}" if times > 1 else what for what, times in sorted(outcome.done.items()))
-    came = "; ".join(outcome.problems) or "ok"
+    came = "; ".join(outcome.problems) or (f"left out: {outcome.left_out}" if outcome.left_out else "ok")
     return f"{outcome.seed:>4}  {outcome.variant:<10}  {outcome.seconds:3.0f} s  {done}  →  {came}"
 
 

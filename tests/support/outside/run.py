@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.client import ApiError, Client
-from support.crash import left_behind
 from support.outside import diary
-from support.outside.plan import CHAOS, ENDLESS, Plan, make_plan
+from support.outside.plan import CHAOS, ENDLESS, make_plan
 from support.outside.users import Users
 from support.outside.verdict import Ending, problems
 from support.outside.world import World
-from support.service import job_processes
+from support.outside.worlds import Ground, Missing
 from support.waiting import wait_until
 
+_TICK = 0.05  # seconds between two looks at what is due
 SETTLE = 90.0  # seconds after the last fault; a job that is not over by then is stuck
 
 
@@ -24,16 +24,20 @@ SETTLE = 90.0  # seconds after the last fault; a job that is not over by then is
 class Outcome:
     seed: int
     variant: str
-    done: dict[str, int]  # faults and acts, how often each
+    done: dict[str, int]  # faults, how often each
     problems: list[str]  # empty if all is well
     story: list[str]  # what was done when, and the last of the service's own log
     seconds: float
+    left_out: str = ""  # why it was not run
 
 
-def run_seed(seed: int, variant: str | None = None) -> Outcome:
+def run_seed(seed: int, ground: Ground, variant: str | None = None) -> Outcome:
     plan, began = make_plan(seed, variant), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="sl-outside-", ignore_cleanup_errors=True) as folder:
-        world = world_of(Path(folder), plan)
+        try:
+            world = ground.world(Path(folder), plan)
+        except Missing as why:
+            return Outcome(seed, plan.variant, {}, [], [], 0.0, str(why))
         try:
             world.open()
             run = _Run(world)
@@ -41,11 +45,7 @@ def run_seed(seed: int, variant: str | None = None) -> Outcome:
             log = world.service.output().splitlines()[-60:] if found else []
         finally:
             world.close()
-    return Outcome(seed, plan.variant, dict(run.done), found, run.told + log, time.monotonic() - began)
-
-
-def world_of(root: Path, plan: Plan) -> World:
-    return World(root, plan)
+    return Outcome(seed, plan.variant, dict(world.counted), found, run.told + log, time.monotonic() - began)
 
 
 class _Run:
@@ -57,10 +57,6 @@ class _Run:
         self._told: list[str] = []
 
     @property
-    def done(self) -> dict[str, int]:
-        return dict(self.world.counted)
-
-    @property
     def told(self) -> list[str]:
         return sorted(self._told + self.users.told)
 
@@ -68,36 +64,42 @@ class _Run:
         self.users.start()
         try:
             self._break_things()
-            self._make_well()
+            well = self._is_well_again()
         finally:
-            self.users.join()
+            self.users.end()
+        if not well:
+            return ["the service is not well again"]
         with self.world.service.client() as client:
             found = self._settle(client)
             endings = self._endings(client)
         for number, job in enumerate(self.plan.jobs):
             lines = diary.read(self.world.diaries / job.name)
             found += problems(job, self.users.known[number], endings.get(job.name, []), lines)
-        found += self._left()
-        return found
+        return found + self.world.left()
 
     def _break_things(self) -> None:
         faults = list(self.plan.faults)
-        while faults or self.world.next_mend() < CHAOS:
-            due = min(faults[0].at if faults else CHAOS, self.world.next_mend())
-            time.sleep(max(0.0, due - self._clock()))
+        while self._clock() < CHAOS:
+            time.sleep(_TICK)
             self.world.mend(self._clock())
             while faults and faults[0].at <= self._clock():
                 fault = faults.pop(0)
-                if self.world.inflict(fault, self.users.known[fault.job]):
-                    about = f" of {self.plan.jobs[fault.job].name}" if "service" not in fault.what else ""
-                    self._told.append(f"{self._clock():5.1f} ** {fault.what}{about} ({fault.seconds:.1f} s)")
+                known = self.users.known
+                if self.world.inflict(fault, [*known[fault.job :], *known[: fault.job]]):
+                    self._told.append(f"{self._clock():5.1f} ** {fault.what} ({fault.seconds:.1f} s)")
 
-    def _make_well(self) -> None:
+    def _is_well_again(self) -> bool:
+        """All faults are over, and it answers before those who wait for it lose their patience."""
         self.world.mend()
-        service = self.world.service
-        if not service.running:
-            service.start()  # what was broken may have kept it from starting
-        wait_until(lambda: _healthy(service), SETTLE, "the service is well again")
+        with suppress(AssertionError):
+            return wait_until(self._healthy, SETTLE)
+        return False
+
+    def _healthy(self) -> bool:
+        self.world.mend()
+        with suppress(Exception), self.world.service.client(timeout=5.0) as client:
+            return bool(client.health()["scheduler"] == "running")
+        return False
 
     def _settle(self, client: Client) -> list[str]:
         """People put right what they left behind; then everything comes to its end."""
@@ -126,15 +128,3 @@ class _Run:
         if job["attempt"] and not self.world.counted["fill disk"]:
             output = b"".join(client.logs(job["id"], attempt=job["attempt"])).decode()
         return Ending(job["id"], job["state"], job["attempt"], output)
-
-    def _left(self) -> list[str]:
-        with suppress(AssertionError):  # supervisors end a moment after they have said so; what stays is a problem
-            wait_until(lambda: not job_processes(self.world.data), 20.0)
-        self.world.service.stop()
-        return left_behind(self.world.data, self.world.database)
-
-
-def _healthy(service: Any) -> bool:
-    with suppress(Exception), service.client(timeout=5.0) as client:
-        return bool(client.health()["scheduler"] == "running")
-    return False

@@ -14,6 +14,7 @@ from support.outside.diary import PROGRAM
 from support.outside.plan import Act, JobPlan, Plan
 
 _PEOPLE = 3
+_PAUSE = 0.1  # seconds before each try to submit
 _ANSWER_WITHIN = 5.0  # seconds: then a call counts as lost
 
 
@@ -31,7 +32,7 @@ class Known:
 
 
 class Users:
-    """`clock` counts the seconds since the beginning; a submission is tried until `over`."""
+    """`clock` counts the seconds since the beginning."""
 
     def __init__(
         self, plan: Plan, diaries: Path, client: Callable[[float], Client], clock: Callable[[], float]
@@ -46,8 +47,9 @@ class Users:
         for thread in self._threads:
             thread.start()
 
-    def join(self) -> None:
-        """After the service is well again: whoever still tries has it done now."""
+    def end(self) -> None:
+        """Whoever still tries does it once more. That works, if the service is well again."""
+        self._over.set()
         for thread in self._threads:
             thread.join()
 
@@ -67,16 +69,16 @@ class Users:
     def _submit(self, client: Client, number: int) -> None:
         """The client sends it again by itself while answers are lost. Where nobody listened at all we try anew."""
         job, known = self._plan.jobs[number], self.known[number]
-        while not known.id and not known.unsure:
+        last = False
+        while not (known.id or known.unsure or last):
+            last = self._over.wait(_PAUSE)
             try:
                 known.id = client.submit(job_spec(job, self._plan.variant, self._diaries))["id"]
             except ServiceUnreachable as problem:
                 known.unsure = not isinstance(problem.__cause__, ConnectionRefusedError)
-                time.sleep(0.2)
             except ApiError as problem:  # the disk is full, and it says so: nothing was taken
                 if problem.status < 500:
                     raise
-                time.sleep(0.2)
         self._tell(f"submitted {job.name} as {known.id or 'nobody knows what'}")
 
     def _act(self, client: Client, act: Act) -> None:

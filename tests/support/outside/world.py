@@ -6,32 +6,36 @@ import signal
 import sqlite3
 import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from support.crash import left_behind
 from support.outside.plan import Fault, Plan
 from support.outside.users import Known
 from support.service import Service, job_processes
+from support.waiting import wait_until
 
 _DISK = 48 << 20  # bytes of the small disk on which the data folder is
 _DOWN = 1.0  # seconds for which nobody starts the service again: starting takes long enough
 
 
 class World:
-    """On a folder of its own. `known` is told whose workers were killed."""
+    """On a folder of its own, with plain processes and SQLite. Those whose workers are killed have it noted down."""
 
     def __init__(self, root: Path, plan: Plan) -> None:
         self.plan = plan
         self.disk = root / "disk"
         self.diaries = root / "diaries"
         self.diaries.mkdir()
+        self.diaries.chmod(0o777)
         self.disk.mkdir()
         self.small = plan.variant == "process" and _mounted(self.disk)
         self.data = self.disk / "data"
         self.service = Service(self.data, *self._options())
         self.service.log = root / "service.log"
         self.counted: Counter[str] = Counter()  # what was really done
+        self._closing = False
         self._undo: list[tuple[float, Callable[[], None]]] = []
 
     @property
@@ -45,13 +49,14 @@ class World:
     def open(self) -> None:
         self.service.start()
 
-    def inflict(self, fault: Fault, known: Known) -> bool:
-        """Whether anything was done: whom it would hit may not be there."""
-        undo = getattr(self, "_" + fault.what.replace(" ", "_"))(known)
+    def inflict(self, fault: Fault, known: Sequence[Known]) -> bool:
+        """To the first of these jobs that has what is to break; False if none has."""
+        do = getattr(self, "_" + fault.what.replace(" ", "_"))
+        undo = next((undo for one in known if (undo := do(one))), None)
         if undo is None:
             return False
         self.counted[fault.what] += 1
-        if undo is not _passes:
+        if undo is not passes:
             down = min(fault.seconds, _DOWN) if undo == self._revive else fault.seconds
             self._undo.append((fault.at + down, undo))
         return True
@@ -62,11 +67,18 @@ class World:
         self._undo = [one for one in self._undo if one[0] > now]
         for _, undo in due:
             undo()
+        if not (self.service.running or self._ended() or self._closing):
+            self.service.launch()  # it could not start while something was broken: it is started again, as by systemd
 
-    def next_mend(self) -> float:
-        return min((at for at, _ in self._undo), default=float("inf"))
+    def left(self) -> list[str]:
+        """What is still there of jobs that are all over. The service ends with it."""
+        with suppress(AssertionError):  # supervisors end a moment after they have said so; what stays is a problem
+            wait_until(lambda: not job_processes(self.data), 20.0)
+        self.service.stop()
+        return left_behind(self.data, self.database)
 
     def close(self) -> None:
+        self._closing = True
         self.mend()
         self.service.clean_up()
         if self.small:
@@ -81,10 +93,14 @@ class World:
         return self._end_service(signal.SIGTERM)
 
     def _end_service(self, number: signal.Signals) -> Callable[[], None] | None:
-        if not self.service.running or any(undo == self._revive for _, undo in self._undo):
+        if not self.service.running or self._ended():
             return None
         os.kill(self.service.pid, number)
         return self._revive
+
+    def _ended(self) -> bool:
+        """Whether one of our faults keeps it down."""
+        return any(undo == self._revive for _, undo in self._undo)
 
     def _revive(self) -> None:
         if self.service.running:
@@ -114,7 +130,7 @@ class World:
     def _hit(self, known: Known, whom: Callable[[int], list[int]]) -> Callable[[], None] | None:
         pids = whom(known.id) if known.id else []
         known.hits += bool(pids)
-        return _passes if _signalled(pids, signal.SIGKILL) else None
+        return passes if _signalled(pids, signal.SIGKILL) else None
 
     def _supervisors(self, job: int) -> list[int]:
         return [pid for pid in job_processes(self.data, f"{job}.") if _is_supervisor(pid)]
@@ -142,7 +158,7 @@ class World:
         return (self.disk / "filler").unlink
 
 
-def _passes() -> None:
+def passes() -> None:
     """For what is not mended: it is over at once."""
 
 
