@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --durations 10
 LINTED := src tests bench scripts examples
 INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup demo test test-horovod check fast format bench docs lock audit clean
+.PHONY: help setup demo test slow test-horovod check fast format bench docs lock audit clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -21,6 +21,9 @@ test: $(VENV)/.dev system-packages  ## every test
 	$(MAKE) --no-print-directory lint
 	-@scripts/build-horovod --if-built
 	scripts/test $(PYTEST)
+
+slow: $(VENV)/.dev  ## random faults on the real service, with databases and engines: SEEDS=50 schedules, about half an hour
+	$(BIN)/python -m bench outside --seeds $(or $(SEEDS),50)
 
 test-horovod: $(VENV)/.dev  ## elastic Horovod; builds it once (about ten minutes), then keeps the wheel
 	scripts/build-horovod

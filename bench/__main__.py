@@ -4,6 +4,7 @@ import argparse
 import importlib
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -30,7 +31,9 @@ BENCHMARKS = {
     "saving": "save, stop, start again and go on, at several points of a training",
     "page": "the web page: loads, memory over hundreds of them, ten pages open for an hour of updates",
     "crash": "200 jobs while the service is killed 20 times",
+    "outside": "random faults by seed: service, workers, disk, databases and engines killed, stopped, filled, cut off",
 }
+_ASKED_FOR = ("outside",)  # they take half an hour or more: only by their names
 _ON_TRACES = ("simulator", "quality")
 _TRACES = Path(__file__).parent.parent.parent / "shared" / "traces"
 
@@ -41,14 +44,20 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *BENCHMARKS], help=about)
     parser.add_argument("--traces", type=Path, default=_TRACES, metavar="DIR", help="where the public traces are")
     parser.add_argument("--limit", type=float, default=300.0, metavar="S", help="CPU seconds of one simulation")
+    parser.add_argument("--seeds", type=int, default=50, metavar="N", help="how many schedules of faults")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them")
     given = parser.parse_args()
-    names = given.names or list(BENCHMARKS)
+    names = given.names or [name for name in BENCHMARKS if name not in _ASKED_FOR]
+    options: dict[str, dict[str, Any]] = {
+        **{name: {"traces": given.traces.resolve(), "limit": given.limit} for name in _ON_TRACES},
+        "outside": {"seeds": given.seeds, "first": given.first},
+    }
     console = Console()
     for name in names:
         console.print(f"[bold]{name}[/]: {BENCHMARKS[name]} …", highlight=False)
         start = time.perf_counter()
         measure = importlib.import_module(f"bench.{name}").measure
-        figures = measure(given.traces.resolve(), given.limit) if name in _ON_TRACES else measure()
+        figures = measure(**options.get(name, {}))
         figures.note(f"measured in {time.perf_counter() - start:.0f} s")
         figures.show(console)
         figures.save(name)

@@ -120,6 +120,15 @@ def test_each_verb_is_taken_only_where_it_makes_sense(world: Any, ann: Any, job:
         assert world.requests() == []
 
 
+def test_what_was_asked_before_counts_though_nobody_has_dealt_with_it(world: Any, ann: Any, job: int) -> None:
+    """Else whoever pauses a job and thinks better of it at once is refused, and then it is paused for ever."""
+    asked = [ann.post(f"{JOBS}/{job}/{verb}").status_code for verb in ("resume", "pause", "resume", "resume", "pause")]
+    assert asked == [409, 202, 202, 409, 202]
+    world.set_state(job, JobState.PAUSED)
+    assert ann.post(f"{JOBS}/{job}/resume").status_code == 202
+    assert [kind for kind, _, _, _ in world.requests()] == ["pause", "resume", "pause", "resume"]
+
+
 def test_an_update_names_only_what_changes(world: Any, ann: Any, job: int) -> None:
     answer = ann.patch(f"{JOBS}/{job}", json={"deadline": "1h", "time_limit": None})
     assert answer.json()["deadline"] == "2027-01-15T09:00:00.000000Z"

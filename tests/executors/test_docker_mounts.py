@@ -3,9 +3,13 @@
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given
@@ -13,7 +17,10 @@ from hypothesis import strategies as st
 
 from schedulearn.domain.errors import ExecutorError, InvalidSpec, NotFound
 from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.executors.docker.mounts import Bind, check_roots, checked_mounts, concealed, parse_mount
+from schedulearn.executors.docker import mounts
+from schedulearn.executors.docker.calls import Refused
+from schedulearn.executors.docker.containers import Containers
+from schedulearn.executors.docker.mounts import Bind, Sight, check_roots, checked_mounts, concealed, parse_mount
 from schedulearn.executors.docker.names import LOOK
 from schedulearn.executors.docker.rounds import Rounds
 from schedulearn.executors.docker.rules import Rules
@@ -217,6 +224,85 @@ def test_a_root_that_is_a_link_to_what_cannot_be_allowed(tmp_path: Path) -> None
     (tmp_path / "other").symlink_to(tmp_path / "lab")
     with pytest.raises(InvalidSpec, match="own files"):
         check_roots([str(tmp_path / "lab")], [tmp_path / "other"])
+
+
+# --- looking at what is there
+
+
+class Seen:
+    """Containers of an engine that answers each look as it is told to, and then that all are folders."""
+
+    instance = "x"
+    calls = SimpleNamespace(socket="/nowhere/docker.sock")
+
+    def __init__(self, *refusals: int) -> None:
+        self.refusals = list(refusals)
+        self.there = self.most = 0
+
+    def create(self, _: object) -> str:
+        self.there += 1
+        time.sleep(0)  # the others have their chance
+        self.most = max(self.most, self.there)
+        return "looker"
+
+    def remove(self, container: str) -> None:
+        self.there -= container == "looker"
+
+    def look_at(self, _: str, path: str, strict: bool) -> Any:
+        if self.refusals:
+            raise Refused(self.refusals.pop(0), f"the engine does not say what {path} is")
+        return {"mode": 1 << 31}
+
+
+def sight_of(seen: Seen) -> Sight:
+    return Sight(cast(Any, seen), cast(Any, SimpleNamespace(data_root=lambda: "/nowhere")))
+
+
+def look(seen: Seen) -> None:
+    sight_of(seen).check([Bind("/data/set", "/x")], IMAGE, "1.1.0")
+
+
+@pytest.fixture
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "_PAUSE", 0.0)
+
+
+@pytest.mark.usefixtures("no_pause")
+@pytest.mark.parametrize("status", [500, 409])
+def test_who_could_not_look_looks_again(status: int) -> None:
+    seen = Seen(status, status)
+    look(seen)
+    assert seen.there == 0
+
+
+@pytest.mark.usefixtures("no_pause")
+@pytest.mark.parametrize(("refusals", "left"), [([500] * 100, 94), ([400], 0)])
+def test_what_could_not_be_seen_is_not_called_missing(refusals: list[int], left: int) -> None:
+    seen = Seen(*refusals)
+    with pytest.raises(ExecutorError, match="cannot be found on this server: the engine does not say"):
+        look(seen)
+    assert (len(seen.refusals), seen.there) == (left, 0)
+
+
+def test_one_looks_at_a_time() -> None:
+    """Each has the server's folders mounted: several at once have one another's, until there is no room."""
+    seen = Seen()
+    sight = sight_of(seen)
+    with ThreadPoolExecutor(8) as many:
+        list(many.map(lambda who: sight.check([Bind("/data/set", "/x")], IMAGE, f"{who}.1.0"), range(200)))
+    assert (seen.most, seen.there) == (1, 0)
+
+
+@pytest.mark.parametrize(("status", "strict"), [(500, True), (404, True), (500, False)])
+def test_only_404_says_that_a_path_is_not_there(status: int, strict: bool) -> None:
+    answer = SimpleNamespace(headers={}, status_code=status, reason="no room")
+    api = SimpleNamespace(base_url="", api_version="", timeout=1, head=lambda *_, **__: answer)
+    containers = Containers(cast(Any, SimpleNamespace(api=lambda: nullcontext(api))), "x")
+    if status == 500 and strict:
+        with pytest.raises(Refused, match="does not say what /data is: no room"):
+            containers.look_at("c", "/data", strict)
+    else:
+        assert containers.look_at("c", "/data", strict) is None
 
 
 # --- on a real engine

@@ -1,11 +1,8 @@
 """Every test that asks for `store` or `url` runs on SQLite and on a real PostgreSQL that is started here."""
 
-import os
-import pwd
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -21,46 +18,18 @@ from schedulearn.domain.spec import JobSpec
 from schedulearn.domain.states import JobState
 from schedulearn.store import Cycle, Store, open_store
 from schedulearn.store.tables import metadata
+from support.postgresql import PROGRAMS, PostgreSQL
 
-_POSTGRESQL = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None)
 _numbers = count(1)
 AT = 1_700_000_000.25
 
 
-def _unprivileged() -> str | None:
-    """Who PostgreSQL runs as: it refuses to run as root."""
-    if os.geteuid() != 0:
-        return None
-    known = {entry.pw_name for entry in pwd.getpwall()}
-    return "postgres" if "postgres" in known else "nobody"
-
-
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
-    """The address of a server's folder, where its socket is."""
-    if _POSTGRESQL is None:
+def postgresql() -> Iterator[PostgreSQL]:
+    if PROGRAMS is None:
         pytest.skip("PostgreSQL's programs are not on this machine")
-    user = _unprivileged()
-    folder = Path(tempfile.mkdtemp(prefix="schedulearn-pg-"))
-    if user:
-        shutil.chown(folder, user)
-    data = folder / "data"
-    quick = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off"
-    options = f"-c listen_addresses= -c unix_socket_directories={folder} {quick}"
-
-    def run(program: str, *words: str) -> None:
-        command = [_POSTGRESQL / program, *words]
-        subprocess.run(command, user=user, cwd=folder, check=True, capture_output=True, timeout=120)
-
-    try:
-        run("initdb", "-D", str(data), "-U", "schedulearn", "-A", "trust", "-E", "UTF8", "--no-sync")
-        run("pg_ctl", "-D", str(data), "-l", str(folder / "log"), "-o", options, "-w", "start")
-        try:
-            yield str(folder)
-        finally:
-            run("pg_ctl", "-D", str(data), "-m", "immediate", "-w", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with PostgreSQL() as server:
+        yield server
 
 
 class _SQLite:
@@ -80,28 +49,19 @@ class _SQLite:
 class _PostgreSQL:
     """The same on a server. What `open_store` made is emptied and used again: a copy of it would take longer."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: PostgreSQL) -> None:
         self._server = server
-        self._execute("postgres", "CREATE DATABASE migrated")
-        open_store(self._url("migrated")).close()
+        server.execute("postgres", "CREATE DATABASE migrated")
+        open_store(server.url("migrated")).close()
 
     def create(self, _: Path, migrated: bool) -> str:
         if migrated:
             tables = ", ".join(metadata.tables)
-            self._execute("migrated", f"TRUNCATE {tables} RESTART IDENTITY CASCADE")
-            return self._url("migrated")
+            self._server.execute("migrated", f"TRUNCATE {tables} RESTART IDENTITY CASCADE")
+            return self._server.url("migrated")
         name = f"test{next(_numbers)}"
-        self._execute("postgres", f"CREATE DATABASE {name}")
-        return self._url(name)
-
-    def _url(self, name: str, driver: str = "") -> str:
-        return f"postgresql{driver}://schedulearn@/{name}?host={self._server}"
-
-    def _execute(self, name: str, statement: str) -> None:
-        engine = sa.create_engine(self._url(name, "+psycopg"), isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
-            connection.execute(sa.text(statement))
-        engine.dispose()
+        self._server.execute("postgres", f"CREATE DATABASE {name}")
+        return self._server.url(name)
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])

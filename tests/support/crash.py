@@ -35,6 +35,7 @@ time.sleep(float(sys.argv[1]))
 os.write(log, f"end {me}\\n".encode())
 os.unlink("lock")
 """
+_ENDS = ("succeed", "fail", "cancel")  # events that are the end of a job
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def crash_test(data: Path, jobs: int, kills: int, seed: int, longest: float = 0.
         service.stop()
         with suppress(AssertionError):  # supervisors end a moment after they have said so; what stays is a problem
             wait_until(lambda: not job_processes(data), PATIENCE)
-        problems = [p for job in submitted for p in _problems(data, job)] + _left_behind(data)
+        problems = [p for job in submitted for p in _problems(data, job)] + left_behind(data, data / "schedulearn.db")
     return CrashReport(len(submitted), kills, dict(states), problems, time.monotonic() - began)
 
 
@@ -106,10 +107,11 @@ def _problems(data: Path, job: int) -> list[str]:
     return [] if told == ["begin", "end"] else [f"job {job} ran as {told}"]
 
 
-def _left_behind(data: Path) -> list[str]:
-    with open_store(data / "schedulearn.db") as store:
+def left_behind(data: Path, database: str | Path) -> list[str]:
+    """What is still there of jobs that are all over, after the service has ended; empty if all is well."""
+    with open_store(database) as store:
         leases, requests = store.leases(), store.requests_after(0)
-        ends = Counter(e.event.job for e in _events(store) if e.event.kind == "succeed")
+        ends = Counter(e.event.job for e in _events(store) if e.event.kind in _ENDS)
         attempts = [a for job in ends if job for a in store.attempts_of(job) if a.ended_at is None]
     found = [f"{lease.worker} still holds a lease" for lease in leases]
     found += [f"request {request.serial} was never dealt with" for request in requests]

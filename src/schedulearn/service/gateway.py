@@ -174,16 +174,25 @@ class Gateway:
         return self._ask("delete", self._own(caller, job), {}, caller)
 
     def pause(self, caller: Caller, job: JobId) -> JobRow:
+        asked = self._asked_before(job)
         row = self._own(caller, job)
-        if row.job.state not in _PAUSABLE:
+        if row.job.state not in _PAUSABLE and asked != "resume":
             raise Conflict(f"job {job} cannot be paused while it is {row.job.state}; only a queued or running one can")
         return self._ask("pause", row, {}, caller)
 
     def resume(self, caller: Caller, job: JobId) -> JobRow:
+        asked = self._asked_before(job)
         row = self._own(caller, job)
-        if row.job.state is not JobState.PAUSED:
+        if row.job.state is not JobState.PAUSED and asked != "pause":
             raise Conflict(f"job {job} is not paused: it is {row.job.state}")
         return self._ask("resume", row, {}, caller)
+
+    def _asked_before(self, job: JobId) -> str | None:
+        """The last pause or resume that still waits: it decides what comes next, not the state of this moment.
+
+        Asked for before the job is read: what is dealt with in between is then in its state.
+        """
+        return self._store.last_request(job, ("pause", "resume"))
 
     def migrate(self, caller: Caller, job: JobId, node: NodeName) -> JobRow:
         """Save, stop, and go on over there."""

@@ -135,6 +135,13 @@ class Jobs(Part):
             rows = connection.execute(query).all()
         return [Request(r.serial, r.kind, None if r.job is None else JobId(r.job), r.data, r.by, r.at) for r in rows]
 
+    def last_request(self, job: JobId, kinds: Collection[str]) -> str | None:
+        """The newest of these kinds that was asked of a job and is not dealt with yet."""
+        query = sa.select(requests.c.kind).where(requests.c.job == job, requests.c.kind.in_(kinds))
+        with self._db.read() as connection:
+            kind = connection.execute(query.order_by(requests.c.serial.desc()).limit(1)).scalar()
+        return None if kind is None else str(kind)
+
     def job(self, id: JobId) -> JobRow | None:
         with self._db.read() as connection:
             found = _rows(connection, connection.execute(sa.select(jobs).where(jobs.c.id == id)).all())

@@ -10,6 +10,7 @@ import posixpath
 import re
 import secrets
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -29,6 +30,7 @@ _HIDES = (WORK, CHECKPOINT, CONTROL, "/proc", "/sys", "/dev")  # nothing is moun
 _ENGINES_OWN = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")  # files that the engine mounts itself
 MOST = 32  # of one job: each is looked up on the server
 _DEEPEST = 64  # folders in one
+_TRIES, _PAUSE = 5, 1.0  # times, with seconds between, to look once more where the engine could not
 _DIRECTORY = 1 << 31  # as the engine writes the mode of a file
 _SPECIAL = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19  # devices, pipes, sockets, and what nobody knows
 
@@ -183,6 +185,9 @@ class Sight:
         self._containers, self._images = containers, images
         self._busy: set[str] = set()
         self._lock = threading.Lock()
+        # Whoever looks has the server's folders mounted in one another. Of several at once each has the others', too:
+        # with ten of them the kernel has no room for more mounts.
+        self._turn = threading.Lock()
 
     def check(self, binds: Sequence[Bind], image: str, who: str) -> None:
         """ExecutorError if one is not there, leads through a link, or is the engine's own. `who`: the worker."""
@@ -206,22 +211,30 @@ class Sight:
             return who in self._busy
 
     def _look(self, source: str, image: str, who: str) -> None:
+        """Again where the engine could not show it: only what it says of a path is the job's own matter."""
+        for last in (*[False] * _TRIES, True):
+            try:
+                with self._turn:
+                    self._look_once(source, image, who)
+                return
+            except Refused as refusal:
+                if last or (refusal.status < 500 and not refusal.conflict):
+                    words = f"what the job wants to mount cannot be found on this server: {refusal}"
+                    raise ExecutorError(words) from refusal
+            time.sleep(_PAUSE)
+
+    def _look_once(self, source: str, image: str, who: str) -> None:
         """Each folder on the way is shown by itself, so that what is mounted on one of them is seen as well."""
         steps = [str(path) for path in (*_above(source), PurePosixPath(source))]
         name = look_name(self._containers.instance, who)
         self._containers.remove(name)
         place = f"/{secrets.token_hex(16)}"  # where no link of the image can lie
         places = {posixpath.dirname(step): f"{place}/{number}" for number, step in enumerate(steps)}
-        try:
-            container = self._containers.create(self._options(name, image, who, places))
-        except Refused as refusal:
-            raise ExecutorError(f"what the job wants to mount cannot be found on this server: {refusal}") from refusal
+        container = self._containers.create(self._options(name, image, who, places))
         try:
             for step in steps:
-                there = self._containers.look_at(
-                    container, posixpath.join(places[posixpath.dirname(step)], posixpath.basename(step))
-                )
-                _check_step(step, there, is_end=step == source)
+                seen_as = posixpath.join(places[posixpath.dirname(step)], posixpath.basename(step))
+                _check_step(step, self._containers.look_at(container, seen_as, strict=True), is_end=step == source)
         finally:
             self._containers.remove(container)
 
