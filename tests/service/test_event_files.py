@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schedulearn.domain.errors import StoreAway
 from schedulearn.domain.ids import JobId, WorkerId
 from schedulearn.domain.spec import Metric
 from schedulearn.service import boards, eventfiles
@@ -412,3 +413,23 @@ def test_a_job_that_was_deleted_disturbs_nobody(make: Callable[..., Job]) -> Non
     job.bench.cycle()
     assert job.store.job(ONE) is None
     assert job.curve() == []
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_was_found_while_the_store_is_away_is_kept(
+    make: Callable[..., Job], monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    def away(*_: Any) -> None:
+        raise StoreAway("it is full")
+
+    job = make()
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "add_points", away)
+        job.writes(1, 1, loss=3.0)
+        job.watcher.look()
+        job.writes(2, 2, loss=2.0)
+        if ended:
+            assert not job.watcher.finish(WORKER)
+            assert not job.watcher.finish(WORKER), "asked again"
+    assert job.curve() == [(1, 3.0), (2, 2.0)]
+    assert job.watcher.finish(WORKER)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from schedulearn.domain.errors import StoreAway
 from schedulearn.domain.ids import JobId, WorkerId
 from schedulearn.domain.spec import Metric
 from schedulearn.executors.common.logwriter import LogWriter
@@ -123,7 +124,7 @@ def test_a_job_whose_matching_fails_is_given_up_and_not_the_service(
     jobs.watcher.look()
     assert jobs.said(ONE) == ["its output is not searched for its metric any more: what a pity"]
     assert jobs.values(TWO) == [1.0]
-    assert jobs.store.pattern_offset(jobs.workers[0]) == GIVEN_UP
+    assert jobs.store.output_place(jobs.workers[0]).offset == GIVEN_UP
     monkeypatch.setattr(Reader, "read", real)
     jobs.begin()
     jobs.print(b"bad 2\nloss 2\n")
@@ -131,42 +132,63 @@ def test_a_job_whose_matching_fails_is_given_up_and_not_the_service(
     assert (jobs.values(ONE, "bad"), jobs.values(TWO)) == ([], [1.0, 2.0]), "nor does the next service try again"
 
 
-def test_what_the_service_died_over_is_not_matched_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Died(BaseException):
-        pass
-
-    def dies(self: Reader, text: str, ended: bool) -> Any:
-        raise Died
-
-    jobs = Jobs(bench, Metric())
-    jobs.print(b"loss 1\n")
-    with monkeypatch.context() as patched:
-        patched.setattr(Reader, "read", dies)
-        with pytest.raises(Died):
-            jobs.watcher.look()
-    jobs.begin()
-    jobs.print(b"loss 2\n")
-    jobs.watcher.look()
-    assert jobs.values(ONE) == [2.0]
-    assert jobs.said(ONE) == []
+class Died(BaseException):
+    """The service, over a line."""
 
 
-def test_at_the_end_too_the_place_is_stored_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    places: list[int] = []
+def dies(self: Reader, text: str, ended: bool) -> Any:
+    raise Died
 
-    def notes(self: Reader, text: str, ended: bool) -> Any:
-        places.append(jobs.store.pattern_offset(jobs.workers[0]))
-        return real(self, text, ended)
 
-    real = Reader.read
-    monkeypatch.setattr(Reader, "read", notes)
+@pytest.mark.parametrize("at_the_end", [False, True])
+@pytest.mark.parametrize("deaths", [1, 2, 3])
+def test_what_the_service_died_over_is_matched_again_twice(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, deaths: int, at_the_end: bool
+) -> None:
     jobs = Jobs(bench, Metric())
     jobs.print(b"loss 3\n")
     jobs.watcher.look()
-    jobs.print(b"loss 2\nloss 1")
+    jobs.print(b"loss 2\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(Reader, "read", dies)
+        for _ in range(deaths):
+            with pytest.raises(Died):
+                jobs.watcher.finish(jobs.workers[0]) if at_the_end else jobs.watcher.look()
+            jobs.begin()
+    jobs.print(b"loss 1\n")
     jobs.watcher.finish(jobs.workers[0])
-    assert places == [7, 20, 20]
-    assert jobs.values(ONE) == [3.0, 2.0, 1.0]
+    assert jobs.values(ONE) == ([3.0, 2.0, 1.0] if deaths < 3 else [3.0, 1.0])
+    skipped = [e.event.cause for e in jobs.store.events_after(0, ONE) if e.event.kind == "output_skipped"]
+    assert len(skipped) == (deaths == 3)
+
+
+def test_looks_that_end_do_not_count(bench: Bench) -> None:
+    """Also when they find nothing, and when the service is started again in between."""
+    jobs = Jobs(bench, Metric())
+    for number in range(8):
+        jobs.print(b"nothing" if number % 2 else b"loss %d\n" % number)
+        jobs.watcher.look()
+        assert jobs.store.output_place(jobs.workers[0]).tries == 0
+        jobs.begin()
+    assert jobs.store.output_place(jobs.workers[0]).offset == len(
+        b"loss 0\nnothingloss 2\nnothingloss 4\nnothingloss 6\n"
+    )
+
+
+def test_a_store_that_takes_no_points_does_not_count_as_a_death(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any) -> None:
+        raise StoreAway("it is full")
+
+    jobs = Jobs(bench, Metric())
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "add_found", away)
+        for number in range(5):
+            jobs.print(b"loss %d\n" % number)
+            jobs.watcher.look()
+    assert jobs.store.output_place(jobs.workers[0]).tries == 1
+    jobs.begin()
+    jobs.watcher.look()
+    assert jobs.values(ONE) == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
 def test_a_flood_is_read_bit_by_bit_and_others_have_their_turn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import RoleTaken, StoreError
+from schedulearn.domain.errors import RoleTaken, StoreAway, StoreError
 from schedulearn.domain.events import NodeSeen
-from schedulearn.domain.ids import JobId, NodeName
+from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import NodeState
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.spec import Metric
+from schedulearn.domain.states import JobState
+from schedulearn.executors.common.logwriter import LogWriter
 from schedulearn.policies.registry import STAGES, StageInfo
 from schedulearn.service.config import DataFolder
+from schedulearn.service.progress import ProgressWatcher
 from schedulearn.store import Cycle, Store
 from support.builders import BROKEN, KILLED, OK, node
 from support.clock import HandClock
@@ -503,6 +506,42 @@ def test_output_of_a_worker_that_has_just_ended_is_read_before_its_end_is_told(b
     (log / f"{0:015}.log").write_bytes(b"loss: 0.25\n")
     bench.exited("1.1.0")
     assert [series.last for series in bench.store.series_of(job)] == [0.25]
+
+
+def test_an_end_waits_until_all_points_are_stored(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that is killed afterwards would not look at the output of a worker that has ended."""
+
+    def away(*_: Any) -> None:
+        raise StoreAway("it is full")
+
+    one, two = bench.running(), bench.running()
+    log = bench.worker_folder(WorkerId(one, 1, 0)) / "log"
+    log.mkdir(parents=True)
+    LogWriter(str(log), 1000).write(b"loss: 0.25\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "add_found", away)
+        patched.setattr(Store, "lost_for", lambda _: 1.0)
+        bench.exited(f"{one}.1.0")
+        bench.exited(f"{two}.1.0")
+        bench.cycle(1)
+        assert (bench.state(one), bench.state(two)) == (JobState.RUNNING, JobState.RUNNING)
+    bench.live()  # killed, and started again
+    bench.exited(f"{one}.1.0")
+    bench.exited(f"{two}.1.0")
+    bench.cycle(1)
+    assert (bench.state(one), bench.state(two)) == (JobState.SUCCEEDED, JobState.SUCCEEDED)
+    assert [point.value for point in bench.store.curve(one, "loss")] == [0.25]
+
+
+def test_an_end_that_has_waited_is_told_when_the_store_is_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = bench.running()
+    with monkeypatch.context() as patched:
+        patched.setattr(ProgressWatcher, "finish", lambda *_: False)
+        bench.exited(f"{job}.1.0")
+        bench.cycle(1)
+        assert bench.state(job) is JobState.RUNNING
+    bench.cycle(1)
+    assert bench.state(job) is JobState.SUCCEEDED
 
 
 # --- news that got lost

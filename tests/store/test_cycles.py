@@ -164,7 +164,7 @@ def test_a_cycle_does_not_undo_what_was_noted_of_a_workers_metrics(make):
     make.save(jobs=[job], attempts=[make.attempt(job)])
 
     assert make.store.add_points(job.id, 1, 0, "report", [Point(5, AT, 1, "loss", 1.0)]).new == 0
-    assert make.store.pattern_offset(WorkerId(job.id, 1, 0)) == 77
+    assert make.store.output_place(WorkerId(job.id, 1, 0)).offset == 77
 
 
 def test_a_device_is_never_leased_twice(make, contents):

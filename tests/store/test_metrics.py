@@ -230,10 +230,10 @@ def test_news_are_of_the_named_metric_and_others_are_not_even_read(make, stateme
 def test_how_far_the_output_was_searched(make):
     job = make.running()
     worker = WorkerId(job.id, 1, 0)
-    assert make.store.pattern_offset(worker) == 0
+    assert make.store.output_place(worker).offset == 0
     make.store.add_found([Found(worker, 2**40)])
-    assert make.store.pattern_offset(worker) == 2**40
-    assert make.store.pattern_offset(WorkerId(job.id, 1, 1)) == 0
+    assert make.store.output_place(worker).offset == 2**40
+    assert make.store.output_place(WorkerId(job.id, 1, 1)).offset == 0
 
 
 def test_what_was_found_in_the_output_of_many_workers(make, statements):
@@ -250,7 +250,11 @@ def test_what_was_found_in_the_output_of_many_workers(make, statements):
     assert len(statements) == 5, "for any number of workers"
     assert [point.step for point in make.store.curve(one.id, "loss")] == [10, 20, 30]
     assert [point.step for point in make.store.curve(two.id, "acc")] == [10]
-    assert [make.store.pattern_offset(at(*worker)) for worker in [(one.id, 1, 0), (one.id, 1, 1), gone]] == [7, 9, 0]
+    assert [make.store.output_place(at(*worker)).offset for worker in [(one.id, 1, 0), (one.id, 1, 1), gone]] == [
+        7,
+        9,
+        0,
+    ]
 
 
 def test_the_latest_values(make):
@@ -372,4 +376,4 @@ def test_an_output_that_was_given_up(make):
     job = make.running()
     worker = WorkerId(job.id, 1, 0)
     make.store.give_up_output(worker)
-    assert make.store.pattern_offset(worker) == GIVEN_UP
+    assert make.store.output_place(worker).offset == GIVEN_UP

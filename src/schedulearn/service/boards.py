@@ -48,6 +48,7 @@ class _Watched:
     workers: set[WorkerId] = field(default_factory=set)  # that run
     chosen: str | None = None  # the tag that is the metric; stays what it is
     names: set[str] = field(default_factory=set)  # of other figures
+    points: list[Point] = field(default_factory=list)  # that are not stored yet
 
 
 class BoardWatcher:
@@ -56,6 +57,7 @@ class BoardWatcher:
     def __init__(self, store: Store, folders: Folders, clock: Clock) -> None:
         self._store, self._folders, self._clock = store, folders, clock
         self._watched: dict[JobId, _Watched] = {}
+        self._ended: dict[WorkerId, _Watched] = {}  # by the last worker: those of which not all is stored
         self._lock = threading.Lock()  # also keeps one look at a time
         self._stop = threading.Event()
 
@@ -69,16 +71,23 @@ class BoardWatcher:
                 watched = self._watched[worker.job] = _Watched(metric.name, since, files)
             watched.workers.add(worker)
 
-    def finish(self, worker: WorkerId) -> None:
-        """The worker has ended; with the last one what is left is read, and no more is looked for."""
+    def finish(self, worker: WorkerId) -> bool:
+        """The worker has ended; with the last one what is left is read, and no more is looked for.
+
+        Whether all of it is stored; if not, that is tried again.
+        """
         with self._lock:
             watched = self._watched.get(worker.job)
-            if watched is None:
-                return
-            watched.workers.discard(worker)
-            if not watched.workers:
-                del self._watched[worker.job]
-                self._look(worker, watched, _AT_THE_END, Effort(_LAST_EFFORT))
+            if watched:
+                watched.workers.discard(worker)
+                if not watched.workers:
+                    self._ended[worker] = self._watched.pop(worker.job)
+            self._conclude(worker)
+            return worker not in self._ended
+
+    def _conclude(self, worker: WorkerId) -> None:
+        if (watched := self._ended.get(worker)) and self._look(worker, watched, _AT_THE_END, Effort(_LAST_EFFORT)):
+            del self._ended[worker]
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="event files", daemon=True).start()
@@ -96,22 +105,31 @@ class BoardWatcher:
             with self._lock:
                 if watched := self._watched.get(job):
                     self._look(min(watched.workers), watched, _AT_ONCE, Effort(_EFFORT))
+        for worker in list(self._ended):
+            with self._lock:
+                self._conclude(worker)
 
-    def _look(self, worker: WorkerId, watched: _Watched, most: int, effort: Effort) -> None:
-        """What cannot be read now is read at the next look, or not at all."""
+    def _look(self, worker: WorkerId, watched: _Watched, most: int, effort: Effort) -> bool:
+        """Whether all that was found is stored. What is not read now is read at the next look, or not at all."""
         try:
-            points: list[Point] = []
+            self._store_points(worker, watched)  # before more is read: they must not pile up while the store is away
             pieces = chain.from_iterable(files.look(most) for files in watched.files)
             while not effort.spent and (found := _some_of(pieces)):
-                points += self._points(watched, found)
-            if points:
-                points.sort(key=lambda point: point.at)
-                taken = self._store.add_points(worker.job, worker.attempt, 0, "files", points)
-                say_dropped(self._store, worker.job, taken, self._clock.now())
+                watched.points += self._points(watched, found)
+            self._store_points(worker, watched)
         except NotFound:
             pass  # the job was deleted meanwhile
         except Exception:
             log_fault(_LOG, "event files could not be read")
+            return not watched.points
+        return True
+
+    def _store_points(self, worker: WorkerId, watched: _Watched) -> None:
+        if watched.points:
+            points = sorted(watched.points, key=lambda point: point.at)
+            taken = self._store.add_points(worker.job, worker.attempt, 0, "files", points)
+            watched.points = []
+            say_dropped(self._store, worker.job, taken, self._clock.now())
 
     def _points(self, watched: _Watched, found: Found) -> list[Point]:
         latest = self._clock.now() + _AHEAD

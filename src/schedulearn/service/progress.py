@@ -5,7 +5,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ _LAST_EFFORT = 1.0  # when it has ended: there is no next look
 _LAST_OUTPUT = 1 << 16  # bytes that are then read in any case
 _LONGEST_REST = 4 * LONGEST  # bytes of a line without an end that are kept
 _LONGEST_CAUSE = 500  # characters
+_TRIES = 3  # times that output is searched, should the service die over it; then it is left out
 _STATES = 64  # of one line that are looked at for the newest which says something
 _REWRITES = re.compile(rb"\r|\x08{2,}")  # a progress bar goes back to the beginning of its line
 
@@ -50,6 +51,7 @@ class _Watched:
     reader: Reader
     offset: int  # how far its output was read
     stored: int  # how far the store says it was
+    claimed: bool = False  # whether the store knows that it is being searched
     rest: bytes = b""  # the beginning of a line, or of a new state of it, that is not complete yet
     points: list[Point] = field(default_factory=list)  # that are not stored yet
 
@@ -62,10 +64,11 @@ class _Watched:
     def unstored(self) -> Found | None:
         """What the store does not have yet."""
         whole = self.offset - len(self.rest)
-        return Found(self.worker, whole, list(self.points)) if self.points or whole != self.stored else None
+        news = self.points or whole != self.stored or self.claimed
+        return Found(self.worker, whole, list(self.points)) if news else None
 
     def note_stored(self, found: Found) -> None:
-        self.stored = found.offset
+        self.stored, self.claimed = found.offset, False
         del self.points[: len(found.points)]
 
 
@@ -98,26 +101,45 @@ class ProgressWatcher:
                 self._begin(worker, metric)
 
     def _begin(self, worker: WorkerId, metric: Metric) -> None:
-        offset = self._store.pattern_offset(worker)
+        offset, tries = self._store.output_place(worker)
         if offset == GIVEN_UP:
             return
+        folder = self._folder_of(worker)
+        if tries >= _TRIES:
+            offset = self._skip(worker, folder)
         try:
             reader = Reader(metric, self._store.last_step(worker.job, metric.name), from_beginning=offset == 0)
         except Exception as error:  # a pattern that was taken by an earlier version, say
             self._give_up(worker, error)
             return
-        self._watched[worker] = _Watched(worker, self._folder_of(worker), metric.name, reader, offset, offset)
+        self._watched[worker] = _Watched(worker, folder, metric.name, reader, offset, offset)
 
-    def finish(self, worker: WorkerId) -> None:
-        """The worker has ended: read what is left, then stop following."""
+    def _skip(self, worker: WorkerId, folder: Path) -> int:
+        """What the service has died over again and again, or what was printed meanwhile, is left out."""
+        end = logs.read(folder / "log", None, 0).end
+        self._store.add_found([Found(worker, end)])
+        cause = f"a part of its output was not searched for its metric: the service ended {_TRIES} times over it"
+        self._store.note_once(HistoryEvent(self._clock.now(), "output_skipped", cause, worker.job, worker.attempt))
+        return end
+
+    def finish(self, worker: WorkerId) -> bool:
+        """The worker has ended: read what is left, then stop following.
+
+        False: the store is away, and does not have all of it yet. Until then nobody may write down that it has ended:
+        after a kill, ended workers are not looked at any more.
+        """
         with self._lock:
-            watched = self._watched.pop(worker, None)
-            if watched:
+            if watched := self._watched.pop(worker, None):
                 self._ended[worker] = watched
+            if watched := self._ended.get(worker):
                 self._conclude(watched)
-        self._boards.finish(worker)
-        if not self._quietly(partial(self._take_spool, worker)):
+        files_are_stored = self._boards.finish(worker)
+        if self._quietly(partial(self._take_spool, worker)):
+            self._spools.discard(worker)
+        else:
             self._spools.add(worker)
+        stored = files_are_stored and worker not in self._ended and worker not in self._spools
+        return stored or not self._store.lost_for()  # what fails for another reason must not keep a job from its end
 
     def _conclude(self, watched: _Watched) -> None:
         """Read it to its end. If that cannot be stored now, it is tried again."""
@@ -144,7 +166,7 @@ class ProgressWatcher:
         grown = {each.worker: end for each in list(self._watched.values()) if (end := each.end) > each.offset}
         with self._lock:
             news = {worker: end for worker, end in grown.items() if worker in self._watched}
-            if news and not self._quietly(partial(self._claim, news)):
+            if news and not self._quietly(partial(self._claim, [self._watched[worker] for worker in news])):
                 return
         for worker, end in news.items():
             with self._lock:
@@ -177,7 +199,8 @@ class ProgressWatcher:
                 read()
             except _MatchingFailed as failure:
                 self._watched.pop(watched.worker, None)
-                watched.points, watched.rest, watched.offset = [], b"", watched.stored  # there is nothing left to keep
+                # There is nothing left to keep.
+                watched.points, watched.rest, watched.offset, watched.claimed = [], b"", watched.stored, False
                 self._give_up(watched.worker, failure.__cause__ or failure)
 
         return self._quietly(guarded)
@@ -188,12 +211,14 @@ class ProgressWatcher:
         self._store.give_up_output(worker)
         self._store.note_once(HistoryEvent(self._clock.now(), "output_unread", cause, worker.job, worker.attempt))
 
-    def _claim(self, news: Mapping[WorkerId, int]) -> None:
-        """Say how far each is read now, before anything is matched: should this process die over it, the next does not
-        die over the same lines again."""
-        self._store.add_found([Found(worker, end) for worker, end in news.items()])
-        for worker, end in news.items():
-            self._watched[worker].stored = end
+    def _claim(self, watched: Iterable[_Watched]) -> None:
+        """Say that they are searched now, before anything is matched: who dies over it leaves that behind, and after some
+        times nobody dies over the same lines again."""
+        new = [each for each in watched if not each.claimed]
+        if new:
+            self._store.claim_output([each.worker for each in new])
+        for each in new:
+            each.claimed = True
 
     def _read(self, watched: _Watched, end: int, effort: Effort) -> None:
         if end - watched.offset > _BEHIND:
@@ -211,8 +236,7 @@ class ProgressWatcher:
     def _read_last(self, watched: _Watched) -> None:
         end = watched.end
         if end > watched.offset:
-            self._store.add_found([Found(watched.worker, end)])  # before it is matched, as in `_claim`
-            watched.stored = end
+            self._claim([watched])
             self._read(watched, end, Effort(_LAST_EFFORT))
         if end - watched.offset > _LAST_OUTPUT:  # too much to read all: the end says most
             watched.offset, watched.rest = end - _LAST_OUTPUT, b""

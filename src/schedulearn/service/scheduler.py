@@ -184,17 +184,21 @@ class Scheduler:
         return events
 
     def _happened(self) -> list[ev.Event]:
-        events = []
+        events, later = list[ev.Event](), list[ev.Event]()
         while not self._inbox.empty():
             event = self._inbox.get()
-            if isinstance(event, ev.WorkerExited):
-                self._progress.finish(event.worker)  # once more: a change of leader may just have begun to watch it
-            if isinstance(event, ev.NodeSeen | ev.NodeLost):
+            # Once more: a change of leader may just have begun to watch it, or the store may have been away. If it still
+            # is, nobody else's end is tried: each would wait for it.
+            if isinstance(event, ev.WorkerExited) and (later or not self._progress.finish(event.worker)):
+                later.append(event)
+            elif isinstance(event, ev.NodeSeen | ev.NodeLost):
                 self._nodes_seen_at = 0.0  # what is true of nodes is asked for: this may be old news
             elif not (isinstance(event, ev.LimitsSet) and self._shares.answered(event)):
                 events.append(event)
             if isinstance(event, ev.Shared) and event.fault:
                 self._note_fault(self._policies.now.preset, event.fault, event.at)
+        for event in later:
+            self._inbox.put(event)
         return events
 
     def _nodes(self, now: float) -> list[ev.Event]:

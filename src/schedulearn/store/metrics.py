@@ -21,6 +21,7 @@ from schedulearn.store.types import (
     Found,
     Mark,
     News,
+    OutputPlace,
     Point,
     Progress,
     Series,
@@ -34,11 +35,9 @@ _SEEN: dict[Source, sa.Column[Any]] = {"report": workers.c.report_seq, "pattern"
 _MARKS = sa.select(workers.c.job, workers.c.attempt, workers.c.rank, workers.c.pattern_seq).where(
     workers.c.job.in_(sa.bindparam("jobs", expanding=True))
 )
-_READ = (
-    sa.update(workers)
-    .where(*(workers.c[name] == sa.bindparam(f"of_{name}") for name in ("job", "attempt", "rank")))
-    .values(pattern_seq=sa.bindparam("seq"), pattern_offset=sa.bindparam("offset"))
-)
+_OF = sa.update(workers).where(*(workers.c[name] == sa.bindparam(f"of_{name}") for name in ("job", "attempt", "rank")))
+_CLAIM = _OF.values(pattern_tries=workers.c.pattern_tries + 1)
+_READ = _OF.values(pattern_seq=sa.bindparam("seq"), pattern_offset=sa.bindparam("offset"), pattern_tries=0)
 
 
 class Metrics(Part):
@@ -180,10 +179,17 @@ class Metrics(Part):
         with self._db.write() as connection:
             connection.execute(sa.update(workers).where(_is(worker)).values(pattern_offset=GIVEN_UP))
 
-    def pattern_offset(self, worker: WorkerId) -> int:
-        """How far the worker's output was searched for metrics, in bytes; or GIVEN_UP."""
+    def claim_output(self, claimed: Iterable[WorkerId]) -> None:
+        """The output of these workers is about to be searched from where it was searched before; `add_found` says that
+        this came to its end."""
+        with self._db.write() as connection:
+            connection.execute(_CLAIM, [_of(worker) for worker in claimed])
+
+    def output_place(self, worker: WorkerId) -> OutputPlace:
+        wanted = sa.select(workers.c.pattern_offset, workers.c.pattern_tries)
         with self._db.read() as connection:
-            return connection.execute(sa.select(workers.c.pattern_offset).where(_is(worker))).scalar() or 0
+            row = connection.execute(wanted.where(_is(worker))).one_or_none()
+        return OutputPlace(*row) if row else OutputPlace(0, 0)
 
 
 def _tidy(points: Iterable[Point]) -> list[Point]:
@@ -248,8 +254,11 @@ def _pattern_marks(connection: sa.Connection, jobs: Iterable[JobId]) -> dict[Wor
 
 
 def _read_until(one: Found, mark: int, new: Sequence[Point]) -> Values:
-    of = {f"of_{name}": value for name, value in worker_key(one.worker).items()}
-    return {**of, "seq": new[-1].seq if new else mark, "offset": one.offset}
+    return {**_of(one.worker), "seq": new[-1].seq if new else mark, "offset": one.offset}
+
+
+def _of(worker: WorkerId) -> Values:
+    return {f"of_{name}": value for name, value in worker_key(worker).items()}
 
 
 def _changed_since(connection: sa.Connection, marks: Mapping[JobId, Mark]) -> list[sa.Row[Any]]:

@@ -17,7 +17,7 @@ from schedulearn.domain.errors import Conflict, CorruptDatabase, NewerDatabase, 
 from schedulearn.store.engine import Database
 from schedulearn.store.tables import metadata
 
-HEAD = "0009"  # the newest step in migrations/versions: their names are numbers, and later ones are greater
+HEAD = "0010"  # the newest step in migrations/versions: their names are numbers, and later ones are greater
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSION = sa.Table(
     "alembic_version",

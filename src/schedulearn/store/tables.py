@@ -141,6 +141,8 @@ workers = Table(
     Column("pattern_offset", Big, nullable=False, server_default=text("0")),
     Column("joined", Integer),  # NULL in rows that were written before it was there
     Column("left_at", Time),
+    # Looks at its output that have begun since the last one that came to its end.
+    Column("pattern_tries", Integer, nullable=False, server_default=text("0")),
     ForeignKeyConstraint(["job", "attempt"], ["attempts.job", "attempts.number"], ondelete="CASCADE"),
 )
 

@@ -115,6 +115,13 @@ class Found(NamedTuple):
     points: Sequence[Point] = ()
 
 
+class OutputPlace(NamedTuple):
+    """How far the output of a worker was searched for metrics."""
+
+    offset: int  # in bytes; or GIVEN_UP
+    tries: int  # to go on from there, none of which came to its end
+
+
 GIVEN_UP = -1  # instead of an offset: this output is not searched any more
 
 
