@@ -8,7 +8,7 @@ from bench.figures import Figures, timed
 from schedulearn.control.apply import apply
 from schedulearn.control.cycle import run_cycle
 from schedulearn.control.decide import decide
-from schedulearn.control.forecast import forecast_start
+from schedulearn.control.forecast import forecast_starts
 from schedulearn.control.state import State
 from schedulearn.domain import events as ev
 from schedulearn.domain.commands import StartAttempt, StopWorker
@@ -37,7 +37,7 @@ def measure() -> Figures:
     state = _busy_state(policy, QUEUED)
     last = max(state.queue, key=lambda job: job.id)
     guess = Estimate(60.0, 600.0, 6000.0)
-    forecasts = [timed(lambda: forecast_start(state, policy, last, 1.0, lambda _: guess)) for _ in range(3)]
+    forecasts = [timed(lambda: forecast_starts(state, policy, [last], 1.0, lambda _: guess)) for _ in range(3)]
     figures.add("forecast of the last job's start", min(forecasts) * 1e3, "ms")
     return figures
 

@@ -106,23 +106,36 @@ def test_an_attempt_that_has_ended_loses_its_token(make):
     assert make.store.token_by_hash("bb")
 
 
-def test_what_was_loaded_earlier_is_brought_up_to_date(make):
-    """Changed, finished, deleted, new and awaited jobs; one that nothing happened to is not even read again."""
-    same, changed, ended, deleted, awaited = (make.job(name) for name in ("a", "b", "c", "d", "e"))
-    make.job("f", depends_on=(awaited.id,))
+def test_only_what_has_happened_since_is_loaded(make):
+    """Changed, finished and new jobs; one that nothing happened to is not even read."""
+    _, changed, ended, _ = (make.job(name) for name in ("a", "b", "c", "d"))
     earlier = make.store.load_state()
     assert earlier.serial == make.store.last_event_serial()
 
-    changed.priority, ended.state, awaited.state = 99, JobState.FAILED, JobState.SUCCEEDED
-    said = [HistoryEvent(AT, "state", "", job.id) for job in (changed, ended, awaited)]
-    make.save(jobs=[changed, ended, awaited], events=said, forgotten=[deleted.id])
-    make.job("new")
+    changed.priority, ended.state = 99, JobState.FAILED
+    make.save(jobs=[changed, ended], events=[HistoryEvent(AT, "state", "", job.id) for job in (changed, ended)])
+    new = make.job("new")
     make.running()
 
-    later = make.store.load_state(earlier)
-    assert later == make.store.load_state()
-    assert next(job for job in later.jobs if job.id == same.id) is earlier.jobs[0]
-    assert make.store.load_state(later) == later
+    later, whole = make.store.load_state(since=earlier.serial), make.store.load_state()
+    known = {job.id for job in earlier.jobs}
+    assert [(job.id, job.priority, job.state) for job in later.jobs[:3]] == [
+        (changed.id, 99, changed.state),
+        (ended.id, ended.priority, JobState.FAILED),
+        (new.id, new.priority, new.state),
+    ]
+    assert {job.id for job in whole.jobs} == known - {ended.id} | {job.id for job in later.jobs} - {ended.id}
+    assert replace(later, jobs=whole.jobs) == whole
+    assert make.store.load_state(since=later.serial).jobs == []
+
+
+def test_after_a_deletion_all_that_is_left_is_told(make):
+    """The events of a deleted job are deleted, too: nobody else could tell that it is gone."""
+    kept, deleted = make.job("a"), make.job("b")
+    earlier = make.store.load_state()
+    make.save(events=[HistoryEvent(AT, "deleted", "")], forgotten=[deleted.id])
+    assert make.store.load_state(since=earlier.serial).unfinished == {kept.id}
+    assert make.store.load_state(since=make.store.last_event_serial()).unfinished is None
 
 
 def test_the_memory_stays_unless_it_is_given(make):

@@ -2,13 +2,14 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from schedulearn.control.in_place import InPlace, put_back
+from schedulearn.control.kinds import Kind
 from schedulearn.control.ledger import Ledger, NodeLedger
-from schedulearn.control.queue import Queue, QueueWalk
+from schedulearn.control.queue import KindWalk, Queue, QueueWalk
 from schedulearn.control.runners import NOBODY, Runners, rank
 from schedulearn.domain.errors import BadPlan
 from schedulearn.domain.ids import JobId, NodeName
@@ -16,7 +17,7 @@ from schedulearn.domain.job import Job, Spot
 from schedulearn.domain.resources import Resources
 from schedulearn.domain.shape import Shape
 from schedulearn.domain.spec import Workers
-from schedulearn.policies.stages import DoesNotFit, HeldBehind, Key, Memory, NoPlace, Policy, Refusal
+from schedulearn.policies.stages import DoesNotFit, HeldBehind, Key, Memory, NoPlace, Policy, Refusal, Tries
 
 _FORGIVEN = 1e-9
 
@@ -32,11 +33,12 @@ class Grant:
 
 @dataclass(slots=True)
 class Decision:
-    """Only what changes, plus one refusal for each blocked shape."""
+    """Only what changes, plus one refusal for each blocked shape or kind of shapes."""
 
     stops: list[JobId] = field(default_factory=list)  # lose all their workers
     grants: list[Grant] = field(default_factory=list)
     refusals: dict[Shape, tuple[JobId, Refusal]] = field(default_factory=dict)
+    passed: list[Kind] = field(default_factory=list)  # nobody of these fits, and hardly anybody was looked at
     wake_at: float | None = None  # when to decide again although nothing happened
     memory: Memory = field(default_factory=dict)
 
@@ -93,14 +95,17 @@ class PoolContest:
         limits: dict[Shape, int],
         *,
         in_place: bool = True,
+        shown: Collection[Shape] = (),
     ) -> None:
-        """`in_place`: may running jobs lose their places to suspended ones, and the other way round?"""
+        """`in_place`: may running jobs lose their places to suspended ones, and the other way round?
+
+        Of the shapes `shown` it is always found out by themselves whether they fit.
+        """
         self.now, self.facts = now, queue.facts
         self.memory = memory
         self.refusals: dict[Shape, tuple[JobId, Refusal]] = {}
         self._pool, self._policy, self._queue, self._ledger = pool, policy, queue, ledger
         self._undo, self._limits = undo, dict(limits)
-        self._walk = QueueWalk(queue, pool)
         self._free = ledger.free_slots(pool)
         self.suspended = suspended = queue.suspended[pool]
         if queue.demand[pool] <= self._free + _FORGIVEN and not policy.allocate.elastic and not suspended:
@@ -117,6 +122,8 @@ class PoolContest:
         self._in_place: InPlace | None = None  # only needed where some must go back to places that others may have
         if in_place and suspended and holders:
             self._in_place = InPlace(ledger, undo, holders.values(), suspends=policy.order.suspends)
+        self._behind: _Behind | None = None  # while those who run have not been looked at one by one
+        self._walk = self._make_walk(shown)
 
     # --- what a stage sees
 
@@ -214,12 +221,13 @@ class PoolContest:
         if not self._holders or self._in_place:
             yield from self.in_order()
             return
-        behind = _Behind(self.last_first())
+        behind = self._behind = _Behind(self.last_first())
         self._losing, self._left = {}, self._free
         try:
             yield from self._contend(behind)
         finally:
             behind.close()
+            self._behind = None
 
     def _contend(self, behind: "_Behind") -> Iterator[Job]:
         """As long as nobody takes what a running job has, only those who wait need to be looked at."""
@@ -240,6 +248,7 @@ class PoolContest:
     def _contend_with(self, running: list[tuple[Key, Job]]) -> Iterator[Job]:
         """From here on somebody may lose what it has: those who come after the first who takes it."""
         assert self._losing is not None
+        self._behind = None
         for _, job in running:
             self._losing[job.id] = job
             self._left += len(job.spots) * job.shape.slots
@@ -319,6 +328,16 @@ class PoolContest:
         for job in self._walk.rest():
             self.refusals[job.shape] = (job.id, HeldBehind(behind.id))
 
+    @property
+    def passed(self) -> list[Kind]:
+        """The kinds of which nobody fits."""
+        return self._walk.passed if isinstance(self._walk, KindWalk) else []
+
+    def passed_since(self, before: Job | None) -> float:
+        if not isinstance(self._walk, KindWalk):
+            return math.inf
+        return self._walk.passed_since(self._queue.key(before) if before else None)
+
     def reserve(self, job: Job) -> None:
         before, missing = self._ledger.free_slots(self._pool), job.shape.workers.want
         for possible, node in self._ledger.these(job.pinned) if job.pinned else self._ledger.by_promise(job.shape):
@@ -350,6 +369,36 @@ class PoolContest:
         return self._spots.get(job.id)
 
     # --- helpers
+
+    def _make_walk(self, shown: Collection[Shape]) -> QueueWalk:
+        self._tries: Tries | None = getattr(self._policy.allocate, "tries", None)
+        kinds = self._queue.kinds(self._pool) if self._tries else None
+        if kinds is None:
+            return QueueWalk(self._queue, self._queue.shapes(self._pool))
+        guard = getattr(self._policy.allocate, "starvation_guard", math.inf)
+        if self._policy.order.preemptive and self.fixed <= 0:
+            guard = math.inf  # nobody waits for those who cannot be interrupted
+
+        def tired(queued_at: float) -> bool:
+            return queued_at + guard <= self.now and self._reserved_for is None
+
+        return KindWalk(self._queue, kinds, shown, self._hopeless, tired)
+
+    def _hopeless(self, least: Shape, key: Key) -> bool:
+        """Does nobody fit who asks for at least so much and comes after this key? Later on, there is never more."""
+        assert self._tries is not None
+        workers = self._tries(least.workers)
+        cost = workers * least.slots
+        if self._behind is not None:
+            missing = cost - self._left - _FORGIVEN
+            return missing > 0 and self._behind.slots_after(key, missing) < missing
+        if cost > self._left - self._withheld + _FORGIVEN:
+            return True
+        if self._holders:
+            return False
+        # Nobody leaves in this contest, so there must be places, too. One that stays on one node may do with less.
+        needed = least.workers.min if least.one_node else workers
+        return not self._ledger.has_room(least, needed)
 
     def _given_so_far(self, job: Job) -> int:
         workers = self._given.get(job.id)

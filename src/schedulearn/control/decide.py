@@ -1,6 +1,6 @@
 """What should change: the stages of a policy put to work on who waits, who runs and what is free."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from schedulearn.control.contest import Decision, Grant, PoolContest, Undo, place_elsewhere, place_workers
@@ -21,8 +21,19 @@ POOLS = (GPUS, CPUS)
 Holders = Mapping[str, Runners]  # by pool: jobs with workers that a policy may take away or change
 
 
-def decide(policy: Policy, queue: Queue, ledger: Ledger, holders: Holders, now: float, memory: Memory) -> Decision:
-    """Look, try and undo: neither queue, ledger, jobs nor the given memory is changed."""
+def decide(
+    policy: Policy,
+    queue: Queue,
+    ledger: Ledger,
+    holders: Holders,
+    now: float,
+    memory: Memory,
+    shown: Collection[Shape] = (),
+) -> Decision:
+    """Look, try and undo: neither queue, ledger, jobs nor the given memory is changed.
+
+    Of the shapes `shown` it is told exactly why they are refused, also where that follows from what others ask for.
+    """
     queue.rekey(now)
     decision = Decision(memory=dict(memory))
     undo = Undo(ledger)
@@ -38,7 +49,7 @@ def decide(policy: Policy, queue: Queue, ledger: Ledger, holders: Holders, now: 
             if policy.counts_cores and pool == CPUS:
                 _decide_cores(policy, queue, ledger, contestants, now, undo, decision)
             elif not start_everybody(pool, policy, queue, ledger, contestants, undo, decision):
-                _decide_pool(pool, policy, queue, ledger, contestants, now, undo, decision)
+                _decide_pool(pool, policy, queue, ledger, contestants, now, undo, decision, shown)
     finally:
         undo.all()
     return decision
@@ -53,13 +64,15 @@ def _decide_pool(
     now: float,
     undo: Undo,
     decision: Decision,
+    shown: Collection[Shape],
 ) -> None:
     """Hold the contest; where a job that was given slots has no place, hold it again without that job."""
     limits: dict[Shape, int] = {}
     no_place: dict[Shape, JobId] = {}
     while True:
         mark, memory = undo.mark(), dict(decision.memory)
-        contest = PoolContest(pool, policy, queue, ledger, contestants, now, memory, undo, limits)
+        mine = [shape for shape in shown if shape.pool == pool]
+        contest = PoolContest(pool, policy, queue, ledger, contestants, now, memory, undo, limits, shown=mine)
         try:
             wake = policy.allocate.allocate(contest)
         finally:
@@ -74,6 +87,7 @@ def _decide_pool(
     decision.stops += [job.id for job in placing.stopped]
     decision.grants += placing.grants
     decision.refusals.update(contest.refusals)
+    decision.passed += contest.passed
     for shape, job in no_place.items():
         decision.refusals.setdefault(shape, (job, NoPlace()))
     decision.wake_at = _sooner(decision.wake_at, wake)

@@ -1,12 +1,13 @@
 """Why a job waits, as a sentence. Made when somebody asks, never in the cycle."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedulearn.control import hot, targets
 from schedulearn.control.contest import Decision
 from schedulearn.control.decide import decide
-from schedulearn.control.forecast import Remaining, forecast_start
+from schedulearn.control.forecast import Remaining, forecast_starts
 from schedulearn.control.state import State
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job, Move
@@ -32,6 +33,22 @@ class Explanation:
 
 
 def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remaining) -> Explanation:
+    return explain_all(state, policy, [job], now, remaining)[0]
+
+
+def explain_all(
+    state: State, policy: Policy, jobs: Sequence[Job], now: float, remaining: Remaining
+) -> list[Explanation]:
+    """One for each: by one decision, and one look ahead, for all of them."""
+    known = {job.id: _beside_the_queue(state, job, now) for job in jobs}
+    queued = [job for job in jobs if known[job.id] is None]
+    if queued:
+        known |= _in_the_queue(state, policy, queued, now, remaining)
+    return [why for job in jobs if (why := known[job.id])]
+
+
+def _beside_the_queue(state: State, job: Job, now: float) -> Explanation | None:
+    """None: it waits in the queue, so a decision must tell."""
     if job.move is not None:
         return Explanation(_on_the_move(job, job.move), stage="migrate")
     if job.state is not JobState.QUEUED:
@@ -44,17 +61,32 @@ def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remai
         return Explanation("Its place is being freed: it starts as soon as others have left.", stage="reconcile")
     if job.id not in state.queue:
         return Explanation("It has only just been put into the queue.")
-    position = state.queue.position(job)
-    decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory)
-    if any(grant.job == job.id for grant in decision.grants):
-        text = f"It {'goes on' if job.pinned else 'starts'} now."
-        return Explanation(text, position, Estimate(0, 0, 0), "place")
-    text, stage = _suspended(state, job) if job.pinned else _why(state, policy, decision, job)
-    text += _aim(job, now)
-    if policy.order.takes_turns:  # when others end says little where nobody waits for that
-        return Explanation(f"{text} {_place_in(position)}: its turn comes after theirs.", position, None, stage)
-    estimate = forecast_start(state, policy, job, now, remaining)
-    return Explanation(f"{text} {_when(position, estimate)}", position, estimate, stage)
+    return None
+
+
+def _in_the_queue(
+    state: State, policy: Policy, jobs: Sequence[Job], now: float, remaining: Remaining
+) -> dict[JobId, Explanation]:
+    shapes = {job.shape for job in jobs}
+    decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory, shown=shapes)
+    starting = {grant.job for grant in decision.grants}
+    positions = state.queue.positions(jobs)
+    waiting = [job for job in jobs if job.id not in starting]
+    # When others end says little where nobody waits for that.
+    turns = policy.order.takes_turns
+    starts = forecast_starts(state, policy, waiting, now, remaining) if waiting and not turns else {}
+    explained = {}
+    for job in jobs:
+        position = positions[job.id]
+        if job.id in starting:
+            text = f"It {'goes on' if job.pinned else 'starts'} now."
+            explained[job.id] = Explanation(text, position, Estimate(0, 0, 0), "place")
+            continue
+        text, stage = _suspended(state, job) if job.pinned else _why(state, policy, decision, job)
+        text += _aim(job, now)
+        when = f"{_place_in(position)}: its turn comes after theirs." if turns else _when(position, starts.get(job.id))
+        explained[job.id] = Explanation(f"{text} {when}", position, starts.get(job.id), stage)
+    return explained
 
 
 def _on_the_move(job: Job, move: Move) -> str:

@@ -1,11 +1,10 @@
-"""When will a waiting job start? The same `decide` run ahead in time, on copies, with estimated durations."""
+"""When will waiting jobs start? The same `decide` run ahead in time, on copies, with estimated durations."""
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from schedulearn.control.decide import POOLS, decide
 from schedulearn.control.ledger import Ledger
-from schedulearn.control.queue import Queue
 from schedulearn.control.runners import Runners
 from schedulearn.control.state import State
 from schedulearn.domain.ids import JobId
@@ -19,8 +18,10 @@ _MOST_STEPS = 300  # beyond so many ends the guess is worth nothing, and costs t
 Remaining = Callable[[Job], Estimate | None]  # how long a job, running or waiting, still runs once it runs
 
 
-def forecast_start(state: State, policy: Policy, job: Job, now: float, remaining: Remaining) -> Estimate | None:
-    """Seconds until the job starts, or None where too little is known. Nobody who runs is interrupted in it."""
+def forecast_starts(
+    state: State, policy: Policy, jobs: Iterable[Job], now: float, remaining: Remaining
+) -> dict[JobId, Estimate]:
+    """Seconds until each of the jobs starts, where enough is known. Nobody who runs is interrupted in it."""
     ledger = Ledger(n.node for n in state.ledger)
     held: dict[JobId, tuple[Shape, tuple[Spot, ...]]] = {}
     ends: list[tuple[float, float, JobId]] = []  # (expected end, doubt, job)
@@ -39,24 +40,25 @@ def forecast_start(state: State, policy: Policy, job: Job, now: float, remaining
             ledger.take(Shape.of(other.spec).memory, Spot(spot.node))
         if other.spots:
             runs(now, other, other.spots, other.cores)
-    queue = Queue(policy.order, state.facts, list(state.queue), now)
+    queue = state.queue.copy()
     nobody = {pool: Runners() for pool in POOLS}
+    asked, starts = {job.id for job in jobs}, dict[JobId, Estimate]()
     time, doubt = now, 0.0
     for _ in range(_MOST_STEPS):
         decision = decide(policy, queue, ledger, nobody, time, state.memory)
-        if any(grant.job == job.id for grant in decision.grants):
-            wait = time - now
-            return Estimate(max(0.0, wait - doubt), wait, wait + doubt)
         for grant in decision.grants:
+            if grant.job in asked:
+                wait = time - now
+                starts[grant.job] = Estimate(max(0.0, wait - doubt), wait, wait + doubt)
             queue.remove(grant.job)
             runs(time, state.jobs[grant.job], grant.spots, grant.cores)
-        if not ends:
-            return None
+        if not ends or len(starts) == len(asked):
+            break
         time, doubt, ended = heapq.heappop(ends)
         shape, spots = held.pop(ended)
         for spot in spots:
             ledger.give_back(shape, spot)
-    return None
+    return starts
 
 
 def _shapes(job: Job, cores: int) -> tuple[Shape, Shape]:

@@ -283,6 +283,14 @@ class Ledger:
             return self._list[(mask & -mask).bit_length() - 1] if mask else None
         return next((node for node in self._list if node.room_for(shape) >= workers), None)
 
+    def has_room(self, shape: Shape, workers: int) -> bool:
+        """Whether so many fit, on whichever nodes."""
+        for node in self._list:
+            workers -= node.room_for(shape)
+            if workers <= 0:
+                return True
+        return False
+
     def by_room(self, shape: Shape) -> Iterator[tuple[int, NodeLedger]]:
         """Nodes with room, those with most room first, ties in their own order. Take nothing while iterating."""
         if not shape.plain or self._choosy:

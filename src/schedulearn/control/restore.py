@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from schedulearn.control import growth, hot, moves
 from schedulearn.control.state import REGROW_AFTER, State, belongs_to
+from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Attempt, Job, Lease
 from schedulearn.domain.node import Node
 from schedulearn.domain.states import FINISHED, PASSING, JobState
@@ -25,16 +26,38 @@ def restore(
 ) -> State:
     """A state with its indexes and timers. Finished jobs among `jobs` only tell what others no longer wait for."""
     known = memory if belongs_to(memory, order) else None
-    state = State(order, facts, nodes, known, regrow_after=regrow_after)
+    state = State(order, facts, (), known, regrow_after=regrow_after)
     state.counts_cores = counts_cores
-    state.jobs = {job.id: job for job in jobs if job.state not in FINISHED}
-    for job in state.jobs.values():
-        job.spots, job.pinned = (), ()  # promises are made anew
-        job.set_cores(0)
-        if state.memory is not memory:
+    present = list(jobs)
+    if state.memory is not memory:
+        for job in present:
             job.mark = None
+    follow(state, present, (), attempts, leases, nodes, now)
+    return state
+
+
+def follow(
+    state: State,
+    changed: Iterable[Job],
+    gone: Iterable[JobId],
+    attempts: Iterable[Attempt],
+    leases: Iterable[Lease],
+    nodes: Iterable[Node],
+    now: float,
+) -> None:
+    """These jobs are new or have changed, these are gone, as are those of the first that have finished.
+
+    What has been promised is promised anew. Who only waits, and has not changed, is not looked at.
+    """
+    anew = _to_index(state, changed, gone)
+    state.forget_promises(nodes)
     state.attempts = {attempt.id.job: attempt for attempt in attempts}
     state.leases = {lease.worker: lease for lease in leases}
+    anew = dict(sorted((anew | {number: state.jobs[number] for number in state.attempts}).items()))
+    for job in anew.values():
+        state.queue.remove(job.id)
+        job.spots, job.pinned = (), ()  # promises are made anew
+        job.set_cores(0)
     for attempt in state.attempts.values():
         _promise_again(state, state.jobs[attempt.id.job], attempt)
         hot.watch_leavers(state, state.jobs[attempt.id.job])
@@ -42,11 +65,27 @@ def restore(
         job = state.jobs[attempt.id.job]
         if job.state is JobState.STOPPING and job.stop not in PASSING and not job.pinned:
             _promise_ended(state, job, attempt)
-    for job in state.jobs.values():
+    for job in anew.values():
         moves.promise_again(state, job)
-    for job in state.jobs.values():
+    for job in anew.values():
         _index(state, job, now)
-    return state
+
+
+def _to_index(state: State, changed: Iterable[Job], gone: Iterable[JobId]) -> dict[JobId, Job]:
+    """The changed jobs, those who had workers or a promise, and those who waited for others that are gone."""
+    busy, left = {*state.attempts, *state.pending, *state.leaving}, {*gone}
+    for job in changed:
+        if job.state in FINISHED:
+            left.add(job.id)
+        else:
+            state.jobs[job.id] = job
+            busy.add(job.id)
+    for number in left:
+        state.queue.remove(number)
+        state.jobs.pop(number, None)
+        state.waits_for.pop(number, None)
+        busy |= state.dependants.pop(number, set())
+    return {number: state.jobs[number] for number in busy if number in state.jobs}
 
 
 def _promise_again(state: State, job: Job, attempt: Attempt) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedulearn.control.contest import Decision
+from schedulearn.control.kinds import Kind
 from schedulearn.control.ledger import Ledger
 from schedulearn.control.queue import Queue
 from schedulearn.control.runners import Runners
@@ -83,6 +84,7 @@ class State:
         self.wake_at: float | None = None  # when to decide again although nothing happened
         self.migrate_at: float | None = None  # when to ask the migrate stage again, likewise
         self._refused: dict[Shape, tuple[JobId, Refusal]] = {}
+        self._passed: frozenset[Kind] = frozenset()
         self.keeps_history = history
         self._turns_end = False  # are timers set for orders in which running jobs only have turns while others wait?
         self._timers: list[tuple[float, JobId]] = []
@@ -136,8 +138,11 @@ class State:
         self.queue.add(job, now)
         if not self.stale:
             # Behind one of its own shape that was refused it cannot be the first to get something.
-            hopeless = job.shape in self._refused and not self.queue.is_head(job)
+            hopeless = self._was_refused(job.shape) and not self.queue.is_head(job)
             self.stale = not hopeless or self.queue.order.key_changes is KeyChanges.ALWAYS
+
+    def _was_refused(self, shape: Shape) -> bool:
+        return shape in self._refused or (self.queue.kind_of(shape) in self._passed if self._passed else False)
 
     def rank_anew(self, job: Job, now: float) -> None:
         """Something has changed that says who goes first: its priority, its mark, or whether it yields."""
@@ -169,12 +174,20 @@ class State:
     def decided(self, decision: Decision, now: float) -> None:
         self.decided_at = now
         self.last_stopped = decision.stops
-        self._refused = decision.refusals
+        self._refused, self._passed = decision.refusals, frozenset(decision.passed)
         self.memory = decision.memory
         self.wake_at = decision.wake_at
         self.stale = self.slots_freed = False
 
     # --- promises
+
+    def forget_promises(self, nodes: Iterable[Node]) -> None:
+        """Nobody has been promised anything of what these nodes have."""
+        self.ledger = Ledger(nodes)
+        self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
+        self.holders = {GPUS: Runners(), CPUS: Runners()}
+        for some in (self.pending, self.leaving, self.growing, self.shrinking):
+            some.clear()
 
     def promise(self, job: Job, spots: tuple[Spot, ...], *, fixed: bool = False, cores: int | None = None) -> None:
         """Give the job these spots instead of those it has, with so many whole cores (None: as before), if free."""

@@ -228,20 +228,29 @@ class Contest(Protocol):
     def refuse_rest(self, behind: Job) -> None:
         """Nobody after this job gets anything."""
 
+    def passed_since(self, before: Job | None) -> float:
+        """When the first of those was queued that were not shown because they cannot fit (see `Allocate`), of those
+        that come before this job, if there is one; inf: there was nobody."""
+
     def reserve(self, job: Job) -> None:
         """Keep the nodes where it will soonest fit free of any later grant in this decision."""
 
 
 AtEase = Callable[[Job, Facts], int]
+Tries = Callable[[Workers], int]
 
 
 class Allocate(Protocol):
     """How many workers each?
 
     A stage may also have `at_ease(job, facts) -> int`: how many it gives a job that no other job is in the way of. If
-    there is room for everybody at that, it is not asked at all. One with `counts_cores = True` gives out whole cores
-    of one machine: what it counts as the workers of a job with one container (and no GPU) are the cores of that. Nobody
-    loses any in its contests, and who is given more has it without a restart.
+    there is room for everybody at that, it is not asked at all. One with `tries(workers) -> int` gives each waiting job
+    that `contenders` or `claimants` show just so many workers, or refuses it: then those who cannot have so many need
+    not be shown, but for those who have waited for longer than the stage's `starvation_guard`, if it has one.
+
+    One with `counts_cores = True` gives out whole cores of one machine: what it counts as the workers of a job with one
+    container (and no GPU) are the cores of that. Nobody loses any in its contests, and who is given more has it without
+    a restart.
     """
 
     elastic: bool  # does it change the number of workers of a running job?

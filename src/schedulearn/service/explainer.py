@@ -1,11 +1,12 @@
 """`explain` for the API: the same decision, made anew on what the store says. Works in any process."""
 
 import threading
-from itertools import islice
+from collections.abc import Sequence
+from heapq import nsmallest
 
-from schedulearn.control.explain import Explanation, explain
-from schedulearn.control.restore import restore
-from schedulearn.control.state import REGROW_AFTER, State
+from schedulearn.control.explain import Explanation, explain_all
+from schedulearn.control.restore import follow, restore
+from schedulearn.control.state import REGROW_AFTER, State, belongs_to
 from schedulearn.domain.errors import NotFound
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
@@ -19,7 +20,7 @@ from schedulearn.store import SavedState, Store
 
 
 class Explainer:
-    """Keeps the state it built, and what it learned from the store, until something happens."""
+    """Keeps the state it built, and what it learned from the store, and follows what happens there."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
@@ -37,7 +38,7 @@ class Explainer:
             if job.state is JobState.QUEUED:
                 # By now it may have started, or be over.
                 job = state.jobs.get(job_id) or self._stored(job_id)
-            return self._explain(state, job, now)
+            return self._explain(state, [job], now)[0]
 
     def waiting(self, count: int) -> list[tuple[JobId, Explanation]]:
         """The head of the queue, then those who wait for something else than a place; each with its reason."""
@@ -45,12 +46,14 @@ class Explainer:
         with self._lock:
             state = self._refresh(now)
             first = state.queue.first(count)
+            missing = count - len(first)
             queued = (job for job in state.jobs.values() if job.state is JobState.QUEUED and job.id not in state.queue)
-            shown = [*first, *islice(queued, count - len(first))]
-            return [(job.id, self._explain(state, job, now)) for job in shown]
+            others = nsmallest(missing, queued, key=lambda job: job.id) if missing else []
+            shown = [*first, *others]
+            return list(zip((job.id for job in shown), self._explain(state, shown, now), strict=True))
 
-    def _explain(self, state: State, job: Job, now: float) -> Explanation:
-        return explain(state, self._policy, job, now, lambda other: self._facts.estimate(other, now))
+    def _explain(self, state: State, jobs: Sequence[Job], now: float) -> list[Explanation]:
+        return explain_all(state, self._policy, jobs, now, lambda other: self._facts.estimate(other, now))
 
     def _stored(self, job_id: JobId) -> Job:
         row = self._store.job(job_id)
@@ -61,23 +64,39 @@ class Explainer:
     def _refresh(self, now: float) -> State:
         saved = self._saved
         if saved is None or saved.serial != self._store.last_event_serial():
-            saved = self._saved = self._store.load_state(saved)
+            self._saved = None  # what cannot be followed to its end is read whole the next time
             self._facts.refresh()
-            self._policy, _ = policy_or_plain(saved.policy)
-            self._state = restore(
-                self._policy.order,
-                self._facts,
-                saved.jobs,
-                saved.attempts,
-                saved.leases,
-                saved.nodes,
-                saved.memory,
-                now,
-                regrow_after=self._store.setting("regrow_after", REGROW_AFTER),
-                counts_cores=self._policy.counts_cores,
-            )
+            self._saved = self._follow(saved, now) if saved else self._begin(now)
+            self._state.regrow_after = self._store.setting("regrow_after", REGROW_AFTER)
         for name in self._state.due(now):  # back-offs that have ended since, without an event
             job = self._state.jobs.get(name)
             if job and job.state is JobState.QUEUED:
                 self._state.queue.add(job, now)
         return self._state
+
+    def _begin(self, now: float) -> SavedState:
+        saved = self._store.load_state()
+        self._policy, _ = policy_or_plain(saved.policy)
+        self._state = restore(
+            self._policy.order,
+            self._facts,
+            saved.jobs,
+            saved.attempts,
+            saved.leases,
+            saved.nodes,
+            saved.memory,
+            now,
+            counts_cores=self._policy.counts_cores,
+        )
+        return saved
+
+    def _follow(self, before: SavedState, now: float) -> SavedState:
+        saved, state = self._store.load_state(since=before.serial), self._state
+        known = belongs_to(saved.memory, self._policy.order)
+        if saved.policy != before.policy or known != belongs_to(before.memory, self._policy.order):
+            return self._begin(now)
+        if known:
+            state.memory = saved.memory
+        gone = () if saved.unfinished is None else state.jobs.keys() - saved.unfinished
+        follow(state, saved.jobs, gone, saved.attempts, saved.leases, saved.nodes, now)
+        return saved

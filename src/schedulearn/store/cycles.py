@@ -39,15 +39,15 @@ _UNFINISHED = jobs.c.state.not_in(sorted(state.value for state in FINISHED))
 
 
 class Cycles(Part):
-    def load_state(self, earlier: SavedState | None = None) -> SavedState:
+    def load_state(self, since: int | None = None) -> SavedState:
         """All that the scheduler needs to go on where it, or its predecessor, stopped.
 
-        Of the jobs that were loaded `earlier` only those are read again that something has happened to since.
+        With `since`, the serial of an event: of the jobs only those that something has happened to after it.
         """
         present = _UNFINISHED & (attempts.c.number == jobs.c.attempt) & attempts.c.ended_at.is_(None)
         with self._db.read() as connection:
             return SavedState(
-                jobs=_load_jobs(connection, earlier),
+                jobs=_load_jobs(connection) if since is None else _load_changed(connection, since),
                 attempts=read_attempts(connection, present),
                 leases=read_leases(connection),
                 nodes=read_nodes(connection),
@@ -55,6 +55,7 @@ class Cycles(Part):
                 policy=read_setting(connection, _POLICY, None),
                 shares=_load_shares(connection),
                 serial=last_serial(connection),
+                unfinished=None if since is None else _left_after_deletions(connection, since),
             )
 
     def shares(self) -> dict[NodeName, dict[str, Any]]:
@@ -98,17 +99,24 @@ class Cycles(Part):
         _execute(connection, sa.delete(tokens).where(own), [{"j": id.job, "a": id.number} for id in over])
 
 
-def _load_jobs(connection: sa.Connection, earlier: SavedState | None) -> list[Job]:
-    if earlier is None:
-        loaded = [codec.job_from(row) for row in connection.execute(sa.select(jobs).where(_UNFINISHED))]
-    else:
-        unfinished = set(connection.scalars(sa.select(jobs.c.id).where(_UNFINISHED)))
-        # Each change of a job is an event in the same transaction.
-        changed = set(connection.scalars(sa.select(events.c.job).where(events.c.serial > earlier.serial)))
-        loaded = [job for job in earlier.jobs if job.id in unfinished and job.id not in changed]
-        loaded += _jobs_by_id(connection, unfinished - {job.id for job in loaded})
+def _load_jobs(connection: sa.Connection) -> list[Job]:
+    loaded = [codec.job_from(row) for row in connection.execute(sa.select(jobs).where(_UNFINISHED))]
     awaited = {id for job in loaded for id in job.spec.depends_on} - {job.id for job in loaded}
     return sorted(loaded + _jobs_by_id(connection, awaited), key=lambda job: job.id)
+
+
+def _load_changed(connection: sa.Connection, since: int) -> list[Job]:
+    # Each change of a job is an event in the same transaction.
+    happened = sa.select(events.c.job).where(events.c.serial > since, events.c.job.is_not(None)).distinct()
+    return _jobs_by_id(connection, connection.scalars(happened))
+
+
+def _left_after_deletions(connection: sa.Connection, since: int) -> frozenset[JobId] | None:
+    """All unfinished jobs, if any job was deleted: the events of such a job are, too."""
+    deleted = sa.select(events.c.serial).where(events.c.serial > since, events.c.kind == "deleted").limit(1)
+    if connection.scalar(deleted) is None:
+        return None
+    return frozenset(JobId(id) for id in connection.scalars(sa.select(jobs.c.id).where(_UNFINISHED)))
 
 
 def _load_shares(connection: sa.Connection) -> dict[NodeName, dict[str, Any]]:

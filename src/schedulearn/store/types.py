@@ -32,7 +32,8 @@ class Request:
 class SavedState:
     """All that the scheduler needs to go on after a restart."""
 
-    jobs: list[Job]  # unfinished ones, and finished ones that those depend on; by id
+    # Unfinished ones, and finished ones that those depend on, by id; or those that something has happened to since.
+    jobs: list[Job]
     attempts: list[Attempt]  # the present attempt of each unfinished job, where it has not ended
     leases: list[Lease]
     nodes: list[Node]
@@ -40,6 +41,7 @@ class SavedState:
     policy: dict[str, Any] | None  # the setting "policy"
     shares: dict[NodeName, dict[str, Any]] = field(default_factory=dict)  # what the share loop of a node remembers
     serial: int = field(default=0, compare=False)  # of the last event that is in it
+    unfinished: frozenset[JobId] | None = None  # all of them, where jobs may have been deleted since
 
 
 @dataclass(frozen=True, slots=True)

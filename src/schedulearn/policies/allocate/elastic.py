@@ -1,6 +1,7 @@
 """Everybody gets the least, then the rest is shared out."""
 
 from schedulearn.domain.job import Job
+from schedulearn.domain.spec import Workers
 from schedulearn.policies.stages import Contest, Facts
 
 
@@ -27,6 +28,9 @@ class Elastic:
 
     def at_ease(self, job: Job, facts: Facts) -> int:
         return job.shape.workers.max
+
+    def tries(self, workers: Workers) -> int:
+        return workers.min
 
 
 def share_out(jobs: list[Job], contest: Contest) -> list[tuple[Job, int]]:

@@ -3,6 +3,7 @@
 import math
 
 from schedulearn.domain.job import Job
+from schedulearn.domain.spec import Workers
 from schedulearn.policies.stages import Contest, Facts, HeldBehind
 
 
@@ -41,10 +42,15 @@ class Rigid:
                     contest.reserve(job)
             elif not preemptive:  # an order that pre-empts need not be asked: it only starts less from then on
                 wake = min(wake, starves_at)
+        if not preemptive:
+            wake = min(wake, contest.passed_since(starving) + self.starvation_guard)
         return wake if math.isfinite(wake) else None
 
     def at_ease(self, job: Job, facts: Facts) -> int:
         return job.shape.workers.want
+
+    def tries(self, workers: Workers) -> int:
+        return workers.want
 
 
 def _waits_for_fixed(contest: Contest, job: Job) -> bool:
