@@ -31,9 +31,10 @@ BENCHMARKS = {
     "saving": "save, stop, start again and go on, at several points of a training",
     "page": "the web page: loads, memory over hundreds of them, ten pages open for an hour of updates",
     "crash": "200 jobs while the service is killed 20 times",
+    "load": "20,000 queued and 200 running jobs, 50 clients, a million reports, a day of short jobs; about an hour",
     "outside": "random faults by seed: service, workers, disk, databases and engines killed, stopped, filled, cut off",
 }
-_ASKED_FOR = ("outside",)  # they take half an hour or more: only by their names
+_ASKED_FOR = ("load", "outside")  # they take half an hour or more: only by their names
 _ON_TRACES = ("simulator", "quality")
 _TRACES = Path(__file__).parent.parent.parent / "shared" / "traces"
 
@@ -44,23 +45,28 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *BENCHMARKS], help=about)
     parser.add_argument("--traces", type=Path, default=_TRACES, metavar="DIR", help="where the public traces are")
     parser.add_argument("--limit", type=float, default=300.0, metavar="S", help="CPU seconds of one simulation")
-    parser.add_argument("--seeds", type=int, default=50, metavar="N", help="how many schedules of faults")
+    parser.add_argument("--seeds", type=int, default=50, metavar="N", help="schedules of random faults")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them")
+    parser.add_argument("--scale", type=float, default=1.0, metavar="PART", help="of the load: 0.01 for a quick try")
     given = parser.parse_args()
     names = given.names or [name for name in BENCHMARKS if name not in _ASKED_FOR]
-    options: dict[str, dict[str, Any]] = {
-        **{name: {"traces": given.traces.resolve(), "limit": given.limit} for name in _ON_TRACES},
-        "outside": {"seeds": given.seeds, "first": given.first},
-    }
     console = Console()
     for name in names:
         console.print(f"[bold]{name}[/]: {BENCHMARKS[name]} …", highlight=False)
         start = time.perf_counter()
         measure = importlib.import_module(f"bench.{name}").measure
-        figures = measure(**options.get(name, {}))
+        figures = measure(*_arguments(name, given))
         figures.note(f"measured in {time.perf_counter() - start:.0f} s")
         figures.show(console)
         figures.save(name)
+
+
+def _arguments(name: str, given: argparse.Namespace) -> tuple[Any, ...]:
+    if name in _ON_TRACES:
+        return given.traces.resolve(), given.limit
+    if name == "load":
+        return (given.scale,)
+    return (given.seeds, given.first) if name == "outside" else ()
 
 
 if __name__ == "__main__":

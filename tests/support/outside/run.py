@@ -55,10 +55,11 @@ class _Run:
         self._clock = lambda: time.monotonic() - began
         self.users = Users(self.plan, world.diaries, lambda timeout: world.service.client(timeout=timeout), self._clock)
         self._told: list[str] = []
+        self._history: list[str] = []  # of jobs with which something is wrong
 
     @property
     def told(self) -> list[str]:
-        return sorted(self._told + self.users.told)
+        return sorted(self._told + self.users.told) + self._history
 
     def all(self) -> list[str]:
         self.users.start()
@@ -72,9 +73,13 @@ class _Run:
         with self.world.service.client() as client:
             found = self._settle(client)
             endings = self._endings(client)
-        for number, job in enumerate(self.plan.jobs):
-            lines = diary.read(self.world.diaries / job.name)
-            found += problems(job, self.users.known[number], endings.get(job.name, []), lines)
+            for number, job in enumerate(self.plan.jobs):
+                of_job = endings.get(job.name, [])
+                lines = diary.read(self.world.diaries / job.name)
+                if wrong := problems(job, self.users.known[number], of_job, lines):
+                    self._history += [line for one in of_job for line in _story(client, one.id)]
+                    self._history += [f"diary of {job.name}: {line}" for line in lines]
+                    found += wrong
         return found + self.world.left()
 
     def _break_things(self) -> None:
@@ -128,3 +133,7 @@ class _Run:
         if job["attempt"] and not self.world.counted["fill disk"]:
             output = b"".join(client.logs(job["id"], attempt=job["attempt"])).decode()
         return Ending(job["id"], job["state"], job["attempt"], output)
+
+
+def _story(client: Client, job: int) -> list[str]:
+    return [f"job {job}: {event['at']} {event['kind']}: {event['cause']}" for event in client.job_events(job)]
