@@ -4,6 +4,7 @@ import argparse
 import importlib
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -29,6 +30,7 @@ BENCHMARKS = {
     "resize": "how long a training stands still while its number of workers changes",
     "saving": "save, stop, start again and go on, at several points of a training",
     "page": "the web page: loads, memory over hundreds of them, ten pages open for an hour of updates",
+    "faults": "the fault simulator over many seeds; what fails is made small and printed with its seed",
     "crash": "200 jobs while the service is killed 20 times",
 }
 _ON_TRACES = ("simulator", "quality")
@@ -41,6 +43,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *BENCHMARKS], help=about)
     parser.add_argument("--traces", type=Path, default=_TRACES, metavar="DIR", help="where the public traces are")
     parser.add_argument("--limit", type=float, default=300.0, metavar="S", help="CPU seconds of one simulation")
+    parser.add_argument("--seeds", type=int, default=200, metavar="N", help="of the fault simulator")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them")
     given = parser.parse_args()
     names = given.names or list(BENCHMARKS)
     console = Console()
@@ -48,10 +52,16 @@ def main() -> None:
         console.print(f"[bold]{name}[/]: {BENCHMARKS[name]} …", highlight=False)
         start = time.perf_counter()
         measure = importlib.import_module(f"bench.{name}").measure
-        figures = measure(given.traces.resolve(), given.limit) if name in _ON_TRACES else measure()
+        figures = measure(*_arguments(name, given))
         figures.note(f"measured in {time.perf_counter() - start:.0f} s")
         figures.show(console)
         figures.save(name)
+
+
+def _arguments(name: str, given: argparse.Namespace) -> tuple[Any, ...]:
+    if name in _ON_TRACES:
+        return given.traces.resolve(), given.limit
+    return (given.seeds, given.first) if name == "faults" else ()
 
 
 if __name__ == "__main__":

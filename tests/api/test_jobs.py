@@ -118,6 +118,14 @@ def test_each_verb_is_taken_only_where_it_makes_sense(world: Any, ann: Any, job:
         assert world.requests() == []
 
 
+def test_a_job_may_go_on_before_its_pause_was_looked_at(world: Any, ann: Any, job: int) -> None:
+    """Else it would be paused afterwards, for ever, and whoever wanted it to go on was told that it is not paused."""
+    for verb in ("pause", "resume", "pause", "resume"):
+        assert ann.post(f"{JOBS}/{job}/{verb}").status_code == 202, verb
+    assert ann.post(f"{JOBS}/{job}/resume").status_code == 409, "nothing holds it any more"
+    assert [kind for kind, *_ in world.requests()] == ["pause", "resume", "pause", "resume"]
+
+
 def test_an_update_names_only_what_changes(world: Any, ann: Any, job: int) -> None:
     answer = ann.patch(f"{JOBS}/{job}", json={"deadline": "1h", "time_limit": None})
     assert answer.json()["deadline"] == "2027-01-15T09:00:00.000000Z"

@@ -175,9 +175,14 @@ class Gateway:
 
     def resume(self, caller: Caller, job: JobId) -> JobRow:
         row = self._own(caller, job)
-        if row.job.state is not JobState.PAUSED:
+        if row.job.state is not JobState.PAUSED and not self._pause_waits(job):
             raise Conflict(f"job {job} is not paused: it is {row.job.state}")
         return self._ask("resume", row, {}, caller)
+
+    def _pause_waits(self, job: JobId) -> bool:
+        """Whether somebody has asked for it to be paused, and the scheduler has not come to that yet."""
+        asked = [request.kind for request in self._store.requests_after(0) if request.job == job]
+        return [kind for kind in asked if kind in ("pause", "resume")][-1:] == ["pause"]
 
     def migrate(self, caller: Caller, job: JobId, node: NodeName) -> JobRow:
         """Save, stop, and go on over there."""

@@ -82,7 +82,7 @@ def _history(row: JobRow, events: list[StoredEvent]) -> Iterator[str]:
 def _of_attempt(run: Run, attempt: Attempt) -> Iterator[str]:
     if attempt.ended_at is None:
         yield f"attempt {attempt.id} has not ended"
-    elif not run.clock_lost and attempt.ended_at < attempt.created_at:
+    elif not run.world.clock_lost and attempt.ended_at < attempt.created_at - 1.0:  # as clocks drift
         yield f"attempt {attempt.id} ended {attempt.created_at - attempt.ended_at:.2f} s before it began"
     for worker in attempt.workers:
         real = run.world.find(worker.id)
@@ -113,7 +113,7 @@ def _ending(run: Run, row: JobRow, attempts: list[Attempt]) -> Iterator[str]:
         if _done(run, attempt):
             yield f"attempt {attempt.id} succeeded, and the job was started again"
     asked = run.told.get(job.id, {}).get("cancel")
-    if asked is not None and last and last.created_at > asked + 0.1 and not run.clock_lost:
+    if asked is not None and last and last.created_at > asked + 0.1 and not run.world.clock_lost:
         yield f"attempt {last.id} began after its cancellation was taken"
 
 
@@ -126,9 +126,12 @@ def _failed(attempt: Attempt) -> bool:
 
 
 def _done(run: Run, attempt: Attempt) -> bool:
-    """Whether all who counted had ended well before anybody told them to end."""
-    crew = [run.world.find(worker.id) for worker in attempt.crew]
-    return bool(crew) and all(w and w.end and w.end.outcome.ok and not w._asked_to_end for w in crew)
+    """Whether all who counted had ended well before the service wanted them to end; a silent server tells nobody."""
+    if any(run.world.find(worker.id) is None or run.world.was_given_up(worker.id) for worker in attempt.crew):
+        return False
+    asked = attempt.stop_asked_at
+    early = all(worker.ended_at and (asked is None or worker.ended_at < asked) for worker in attempt.crew)
+    return early and bool(attempt.crew) and all(worker.outcome and worker.outcome.ok for worker in attempt.crew)
 
 
 def _waits(run: Run, row: JobRow) -> bool:

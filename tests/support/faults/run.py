@@ -13,7 +13,7 @@ from schedulearn.domain.errors import SchedulearnError, StoreError
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.spec import JobSpec, Launcher, Preemptible
-from schedulearn.domain.states import FINISHED, JobState
+from schedulearn.domain.states import JobState
 from schedulearn.service import clock, shares
 from schedulearn.service.config import DataFolder
 from schedulearn.service.gateway import Gateway
@@ -39,8 +39,8 @@ class Run:
         self.specs: dict[int, dict[str, Any]] = {}
         self.told: dict[JobId, dict[str, float]] = {}  # what people were promised, and when by the service's clock
         self.tried: dict[JobId, set[str]] = {}  # what they tried: it may have been taken all the same
+        self.held: dict[JobId, bool] = {}  # whether its user wants it to stand still, as was last said and answered
         self.refused: list[str] = []
-        self.clock_lost = False
         self._turn_at = BEGIN
         self._down, self._torn = 1.0, ""
         self.crashes = 0
@@ -90,8 +90,7 @@ class Run:
     def _settled(self) -> bool:
         if self.world.now() < BEGIN + LASTS + 1.0 or self.life is None or len(self.jobs) < len(self.specs):
             return False
-        rows = [self.life.store.job(job) for job in self.jobs.values()]
-        return all(row is None or row.job.state in FINISHED for row in rows) and not self.life.store.requests_after(0)
+        return not self.life.scheduler.state.jobs and not self.life.store.requests_after(0)
 
     # --- the service
 
@@ -113,7 +112,7 @@ class Run:
         self.life = None
         file = self.folder.clock
         if self._torn and file.exists():
-            self.clock_lost = True
+            self.world.clock_lost = True
             if self._torn == "clock gone":
                 file.unlink()
             else:
@@ -153,6 +152,11 @@ class Run:
                     self.world.kill(running[data["nth"] % len(running)], _KILLED)
             case "policy":
                 self._ask(lambda gateway: gateway.set_policy(ANN, data["preset"], {}, {}))
+            case "drain":
+                name = NodeName(data["node"])
+                self._ask(lambda gateway: gateway.servers.drain(ANN, name, True))
+                again = partial(self._ask, lambda gateway: gateway.servers.drain(ANN, name, False))
+                self.world.later(data["seconds"], again)
             case _:
                 self._act(event.kind, data)
 
@@ -172,12 +176,12 @@ class Run:
 
     def _resume_all(self, gateway: Gateway) -> None:
         for job in self.jobs.values():
-            told = self.told.get(job, {})
             try:
                 if gateway.job(job).job.state is JobState.PAUSED:
-                    if told.get("resume", 0.0) > told.get("pause", 0.0):
-                        self.problems.append(f"job {job} is paused although its user had it go on")
+                    if not self.held.get(job):
+                        self.problems.append(f"job {job} is paused although its user wants it to go on")
                     gateway.resume(ANN, job)
+                    self.held[job] = False
             except SchedulearnError:
                 continue
 
@@ -205,23 +209,23 @@ class Run:
 
     def _act(self, kind: str, data: dict[str, Any]) -> None:
         job = self.jobs.get(data["key"])
-        if job is None:
-            return
+        if job is not None:
+            self._ask(partial(self._act_on, job, kind, data))
 
-        def act(gateway: Gateway) -> None:
-            self.tried.setdefault(job, set()).add(kind)
-            match kind:
-                case "update":
-                    gateway.update(ANN, job, _fields(data))
-                case "migrate":
-                    gateway.migrate(ANN, job, NodeName(data["node"]))
-                case _:
-                    getattr(gateway, kind)(ANN, job)
-            self.told.setdefault(job, {})[kind] = gateway.now()
-
-        self._ask(act)
-        if kind == "pause" and "seconds" in data:
-            self.world.later(data["seconds"], partial(self._act, "resume", {"key": data["key"]}))
+    def _act_on(self, job: JobId, kind: str, data: dict[str, Any], gateway: Gateway) -> None:
+        self.tried.setdefault(job, set()).add(kind)
+        if kind in ("pause", "resume"):
+            self.held[job] = kind == "pause"
+        match kind:
+            case "update":
+                gateway.update(ANN, job, _fields(data))
+            case "migrate":
+                gateway.migrate(ANN, job, NodeName(data["node"]))
+            case _:
+                getattr(gateway, kind)(ANN, job)
+        self.told.setdefault(job, {})[kind] = gateway.now()
+        if kind == "pause":
+            self.world.later(data["seconds"], partial(self._act, "resume", data))
 
 
 def _spec(data: dict[str, Any], others: tuple[JobId, ...]) -> JobSpec:
@@ -230,6 +234,7 @@ def _spec(data: dict[str, Any], others: tuple[JobId, ...]) -> JobSpec:
         gpus=data["gpus"],
         cpus=data["cpus"],
         cpus_max=data["cpus_max"],
+        memory=data["memory"],
         workers=tuple(data["workers"]),
         launcher=Launcher.ELASTIC if data["hot"] else Launcher.COMMAND,
         max_restarts=data["restarts"],

@@ -59,7 +59,8 @@ def _job(rng: random.Random, number: int) -> dict[str, Any]:
         "hot": hot,
         "runs": round(rng.choice((rng.uniform(0.1, 3), rng.uniform(3, 20), rng.uniform(20, 60))), 2),
         "codes": rng.choice(((0,), (0,), (0,), (1, 0), (1, 1, 0), (3,))),
-        "problem": rng.random() < 0.05,
+        "memory": rng.choice((None, None, 10_000_000_000, 40_000_000_000 if most == 1 else None)),
+        "problems": rng.choice((0,) * 12 + (1, 9)),  # so many attempts cannot be started
         "saves": rng.random() < 0.6,
         "term_takes": rng.choice((0.0, 0.5, 3.0, 1e9)),
         "restarts": rng.choice((0, 0, 1, 2)),
@@ -101,6 +102,7 @@ _KINDS: dict[str, Any] = {
     "delete": _on_job(),
     "update": _on_job(what=("priority", "time_limit", "cpus_limit", "workers"), to=(1, 2, 3, 80)),
     "migrate": _on_job(node=tuple(NODES)),
+    "drain": _for(30.0, node=tuple(NODES)),
     "policy": lambda rng, _: {"preset": rng.choice(PRESETS)},
 }
 _OFTEN = {"crash": 5, "outage": 2, "pause": 2, "cancel": 2}

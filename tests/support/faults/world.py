@@ -18,6 +18,7 @@ from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node, NodeState
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.ports import Clock, EventSink, Launch
+from schedulearn.domain.resources import MEMORY
 from schedulearn.domain.usage import Limits
 from schedulearn.sim.executor import SimulatedExecutor, World
 from schedulearn.sim.worker import Behaviour, End
@@ -56,6 +57,7 @@ class Machines(World):
         self.begun: dict[WorkerId, float] = {}
         self.done: dict[JobId, float] = defaultdict(float)  # seconds of work that were saved
         self.problems: list[str] = []
+        self.clock_lost = False  # the service had to begin anew with the wall clock, whatever that said
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = itertools.count()
         self._draws: dict[object, random.Random] = {}
@@ -96,7 +98,7 @@ class Machines(World):
 
     def _behaviour(self, launch: Launch) -> Behaviour:
         does = self.jobs_do[launch.spec.name]
-        if does["problem"]:
+        if launch.worker.attempt <= int(str(does["problems"])):
             return Behaviour(problem="no such program")
         codes = does["codes"]
         assert isinstance(codes, tuple)
@@ -156,13 +158,23 @@ class Machines(World):
             if shared and not given_up and not self._workers[other]._paused:
                 self.problems.append(f"worker {new} was given {sorted(shared)} while {other} had it")
 
+        self._check_memory(launch)
+
+    def _check_memory(self, launch: Launch) -> None:
+        """Also of those who stand still: theirs is not given to anybody."""
+        there = [self.launches[w] for w in self.all_running() if not self.was_given_up(w)]
+        taken = sum(one.spec.resources.memory or 0 for one in [*there, launch] if one.node == launch.node)
+        if taken > self.machines[launch.node].node.capacity[MEMORY]:
+            self.problems.append(f"with worker {launch.worker} more memory is used on {launch.node} than there is")
+
     def was_given_up(self, worker: WorkerId) -> bool:
         """Whether its server was silent for so long that it may be started elsewhere."""
         machine, since = self.machines[self.launches[worker].node], self.begun[worker]
         silences = list(machine.silences)
         if machine.unreachable_since is not None:
             silences.append((machine.unreachable_since, self.now()))
-        return any(end >= since and end - begin >= LOST_AFTER - 15.0 for begin, end in silences)
+        enough = 0.0 if self.clock_lost else 0.9 * LOST_AFTER  # the service's clock drifts by 5 %
+        return any(end >= since and end - begin >= enough for begin, end in silences)
 
     # --- servers
 
@@ -194,7 +206,8 @@ class FaultyExecutor(SimulatedExecutor):
         super().__init__(world, sink, [])
         self._machines, self._clock, self._effects = world, clock, effects
         self._lanes: dict[Any, deque[tuple[Callable[[], bool], Callable[[], None]]]] = defaultdict(deque)
-        self._asked: set[WorkerId] = set()
+        self._asked: set[WorkerId] = set()  # of whom the service has spoken
+        self._unwanted: set[WorkerId] = set()  # whom it wants to end
         world.later(ORPHAN_AFTER, self._look_over)
 
     def nodes(self) -> list[Node]:
@@ -211,13 +224,20 @@ class FaultyExecutor(SimulatedExecutor):
     # --- commands
 
     def start(self, launch: Launch) -> None:
-        self._give(launch.worker, launch.node, lambda: super(FaultyExecutor, self).start(launch), starts=True)
+        self._give(launch.worker, launch.node, lambda: self._start(launch), starts=True)
+
+    def _start(self, launch: Launch) -> None:
+        if launch.worker in self._unwanted:  # as a real one does: whom somebody had stopped meanwhile is not started
+            super().adopt(launch.worker, launch.node)
+        else:
+            super().start(launch)
 
     def adopt(self, worker: WorkerId, node: NodeName) -> None:
         self._give(worker, node, lambda: super(FaultyExecutor, self).adopt(worker, node))
 
     def stop(self, worker: WorkerId, node: NodeName, grace: float) -> None:
         self._give(worker, node, lambda: super(FaultyExecutor, self).stop(worker, node, grace))
+        self._unwanted.add(worker)
 
     def pause(self, worker: WorkerId, node: NodeName) -> None:
         self._give(worker, node, lambda: super(FaultyExecutor, self).pause(worker, node))
