@@ -30,11 +30,13 @@ BENCHMARKS = {
     "resize": "how long a training stands still while its number of workers changes",
     "saving": "save, stop, start again and go on, at several points of a training",
     "page": "the web page: loads, memory over hundreds of them, ten pages open for an hour of updates",
+    "faults": "the fault simulator over many seeds; what fails is made small and printed with its seed",
     "crash": "200 jobs while the service is killed 20 times",
     "load": "20,000 queued and 200 running jobs, 50 clients, a million reports, a day of short jobs; about an hour",
     "outside": "random faults by seed: service, workers, disk, databases and engines killed, stopped, filled, cut off",
 }
 _ASKED_FOR = ("load", "outside")  # they take half an hour or more: only by their names
+_SEEDS = {"faults": 200, "outside": 50}  # unless told otherwise
 _ON_TRACES = ("simulator", "quality")
 _TRACES = Path(__file__).parent.parent.parent / "shared" / "traces"
 
@@ -45,7 +47,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *BENCHMARKS], help=about)
     parser.add_argument("--traces", type=Path, default=_TRACES, metavar="DIR", help="where the public traces are")
     parser.add_argument("--limit", type=float, default=300.0, metavar="S", help="CPU seconds of one simulation")
-    parser.add_argument("--seeds", type=int, default=50, metavar="N", help="schedules of random faults")
+    parser.add_argument("--seeds", type=int, metavar="N", help="schedules of random faults")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them")
     parser.add_argument("--scale", type=float, default=1.0, metavar="PART", help="of the load: 0.01 for a quick try")
     given = parser.parse_args()
@@ -66,7 +68,7 @@ def _arguments(name: str, given: argparse.Namespace) -> tuple[Any, ...]:
         return given.traces.resolve(), given.limit
     if name == "load":
         return (given.scale,)
-    return (given.seeds, given.first) if name == "outside" else ()
+    return (given.seeds or _SEEDS[name], given.first) if name in _SEEDS else ()
 
 
 if __name__ == "__main__":

@@ -254,3 +254,43 @@ def test_an_impossible_transition_says_which() -> None:
 def test_the_table_never_leaves_a_finished_state_and_reaches_every_state() -> None:
     assert not [state for state, _ in TRANSITIONS if state in FINISHED]
     assert set(TRANSITIONS.values()) == set(JobState)
+
+
+# --- ends that were told late
+
+
+def moving(*, code: Outcome, ended_at: float, restarts: int = 0, told: bool = False) -> World:
+    """Job 1 runs on a; at 10 somebody wants it on b or cancels it; its worker ended at `ended_at`, which is told later."""
+    w = World(node("a", cpus=2), node("b", cpus=2))
+    w.submit(job(1, max_restarts=restarts))
+    w.started(1)
+    w.now = 10.0
+    w.cycle(ev.CancelAsked(10.0, ONE, "ann") if told else ev.MigrateAsked(10.0, ONE, NodeName("b"), "ann"))
+    w.now = 12.0
+    w.cycle(ev.WorkerExited(ended_at, WorkerId(ONE, 1, 0), code))
+    return w
+
+
+def test_a_job_that_had_succeeded_before_it_was_to_move_is_not_run_again() -> None:
+    w = moving(code=OK, ended_at=9.0)
+    assert ended(w, 1) == ("succeeded", "finished")
+    assert ONE not in w.state.jobs
+    assert [ledger.free for ledger in w.state.ledger] == [ledger.node.capacity for ledger in w.state.ledger]
+
+
+def test_one_that_ended_well_when_it_was_told_to_move_goes_on_there() -> None:
+    """It has saved what it had, and says so by its exit code."""
+    w = moving(code=OK, ended_at=11.0)
+    assert w.where(1) == ["b"]
+
+
+def test_a_failure_before_a_move_counts() -> None:
+    assert ended(moving(code=BROKEN, ended_at=9.0), 1) == ("failed", "exit code 1")
+    w = moving(code=BROKEN, ended_at=9.0, restarts=1)
+    assert (w.job(1).restarts, w.job(1).move, w.job(1).not_before) == (1, None, 14.0)
+
+
+@pytest.mark.parametrize(("code", "state"), [(OK, "succeeded"), (BROKEN, "cancelled")])
+def test_one_that_had_ended_before_it_was_cancelled(code: Outcome, state: str) -> None:
+    assert ended(moving(code=code, ended_at=9.0, told=True), 1)[0] == state
+    assert ended(moving(code=code, ended_at=11.0, told=True), 1)[0] == "cancelled"

@@ -15,7 +15,7 @@ from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Attempt, Job, Worker
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.spec import Workers
-from schedulearn.domain.states import FINISHED, JobState, StopReason, Trigger
+from schedulearn.domain.states import FINISHED, PASSING, JobState, StopReason, Trigger
 from schedulearn.domain.units import format_duration
 
 _BACKOFF_FIRST, _BACKOFF_MOST = 5.0, 600.0  # seconds
@@ -202,6 +202,9 @@ def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
     job.outcome = _decisive(attempt)
     if reason in (None, StopReason.FAILURE) or _was_in_time(job, reason):
         _ended_by_itself(state, job, now)
+    elif _was_over(job, attempt, reason):
+        moves.give_up(state, job, now, "it had ended before")
+        _ended_by_itself(state, job, now)
     elif reason is StopReason.CANCEL:
         _finish(state, job, Trigger.CANCEL, now, job.reason)
     elif reason is StopReason.TIME_LIMIT:
@@ -224,6 +227,15 @@ def _was_in_time(job: Job, reason: StopReason | None) -> bool:
     if reason is not StopReason.TIME_LIMIT or job.outcome is None or job.time_limit is None:
         return False
     return job.outcome.ok and job.ran.value < job.time_limit - 1e-6
+
+
+def _was_over(job: Job, attempt: Attempt, reason: StopReason | None) -> bool:
+    """It had ended by itself before it was told to, but nobody knew: it is not to be run again, nor called cancelled."""
+    asked, outcome = attempt.stop_asked_at, job.outcome
+    if asked is None or outcome is None or not (reason in PASSING or (reason is StopReason.CANCEL and outcome.ok)):
+        return False
+    ends = [worker.ended_at for worker in attempt.crew if worker.outcome == outcome and worker.ended_at is not None]
+    return (max if outcome.ok else min)(ends, default=asked) < asked
 
 
 def _decisive(attempt: Attempt) -> Outcome:

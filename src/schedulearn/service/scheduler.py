@@ -94,6 +94,7 @@ class Scheduler:
         self._shares = Shares(store, executor, clock, self.post)
         self._nodes_seen_at = self._workers_seen_at = 0.0
         self._wake_at: float | None = None
+        self._astray = True  # what is in memory is not what the store says, or nothing yet
 
     # --- called from other threads ---
 
@@ -125,18 +126,27 @@ class Scheduler:
             self.close()
 
     def _cycles(self) -> None:
-        self._recover_until_it_works()
         while not self._stopping.is_set():
-            try:
-                self.cycle()
-                self._sleep()
-            except RoleTaken:
-                raise
-            except Exception:
-                # Memory and store may now disagree. The store is the truth: begin again from there.
-                log_fault(_LOG, "the cycle failed; going back to what the store says", level=logging.ERROR)
-                self._stopping.wait(_AFTER_A_FAULT)
-                self._recover_until_it_works()
+            wait = self.turn()
+            (self._stopping if self._astray else self._wake).wait(wait)
+
+    def turn(self) -> float:
+        """One cycle; before the first, and after a fault, it begins from what the store says.
+
+        Returns the seconds to wait for the next, unless something happens before.
+        """
+        try:
+            if self._astray:
+                self.recover()
+            self.cycle()
+        except RoleTaken:
+            raise
+        except Exception:
+            # Memory and store may now disagree. The store is the truth: begin again from there.
+            log_fault(_LOG, "the cycle failed; going back to what the store says", level=logging.ERROR)
+            self._astray = True
+            return _AFTER_A_FAULT
+        return self._until_next()
 
     def cycle(self) -> None:
         """One cycle: the numbered steps of the design."""
@@ -164,11 +174,10 @@ class Scheduler:
         self._learn(changes, now)
         self._wake_at = next_wake(self.state)
 
-    def _sleep(self) -> None:
-        wait = _POLL
-        if self._wake_at is not None:
-            wait = min(wait, max(0.0, self._wake_at - self._clock.now()))
-        self._wake.wait(wait)
+    def _until_next(self) -> float:
+        if self._wake_at is None:
+            return _POLL
+        return min(_POLL, max(0.0, self._wake_at - self._clock.now()))
 
     # --- 1. observe ---
 
@@ -376,17 +385,6 @@ class Scheduler:
 
     # --- recovery ---
 
-    def _recover_until_it_works(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self.recover()
-                return
-            except RoleTaken:
-                raise
-            except Exception:
-                log_fault(_LOG, "the store does not answer; trying again", level=logging.ERROR)
-                self._stopping.wait(_AFTER_A_FAULT)
-
     def recover(self) -> None:
         """Read the tables, find the workers again, and give every command that may have got lost once more."""
         saved = self._store.load_state()
@@ -423,6 +421,7 @@ class Scheduler:
             self._find_again(attempt)
         self._shares.tell(self.state)
         self._facts.restarts.started(self.state.attempts.values(), self.state.jobs)
+        self._astray = False
         self.wake()
 
     @staticmethod

@@ -1,0 +1,78 @@
+"""Where the service touches the world: each touch may be the last before a crash, and the store may fail for a while."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+
+from schedulearn.domain.errors import StoreError
+from schedulearn.store import Store, open_store
+from schedulearn.service.config import DataFolder
+
+
+class Crash(BaseException):
+    """The process is gone. Nothing in the service may catch it."""
+
+
+class Effects:
+    """Counts the effects of one life of the service, and ends it before or after one of them."""
+
+    def __init__(self) -> None:
+        self._left: int | None = None  # effects until the crash; None: there is none to come
+        self.outage = ""  # how the store fails now: "", "refuses", "forgets" (fails after it has written)
+
+    def crash_after(self, effects: int) -> None:
+        self._left = effects
+
+    def defuse(self) -> None:
+        self._left = None
+
+    def step(self) -> None:
+        """The place between two effects."""
+        if self._left is None:
+            return
+        if self._left <= 0:
+            self._left = None
+            raise Crash
+        self._left -= 1
+
+    def doing(self, effect: Callable[..., Any], *args: Any) -> Any:
+        self.step()
+        result = effect(*args)
+        self.step()
+        return result
+
+
+def opened(folder: DataFolder, effects: Effects) -> Store:
+    """The real store on a scratch file: it need not survive the loss of power, only that of the process."""
+    store = open_store(folder.database)
+    database = store._db
+    sa.event.listen(database.engine, "connect", _hurry)
+    database.engine.dispose()
+    read, write = database.read, database.write
+
+    @contextmanager
+    def reading() -> Iterator[sa.Connection]:
+        if effects.outage == "refuses":
+            raise StoreError("the store is away")
+        with read() as connection:
+            yield connection
+
+    @contextmanager
+    def writing() -> Iterator[sa.Connection]:
+        effects.step()
+        if effects.outage == "refuses":
+            raise StoreError("the store is away")
+        with write() as connection:
+            yield connection
+        effects.step()
+        if effects.outage == "forgets":
+            raise StoreError("the store went away before it said that it had written")
+
+    database.read, database.write = reading, writing  # type: ignore[method-assign]
+    return store
+
+
+def _hurry(connection: Any, _: object) -> None:
+    connection.execute("PRAGMA synchronous=OFF")
