@@ -53,7 +53,7 @@ class JobChanges(Strict):
     target: TargetField = None
 
     def to_fields(self, now: float) -> dict[str, Any]:
-        values = {
+        values: dict[str, Any] = {
             "priority": self.priority,
             "deadline": deadline_at(self.deadline, now),
             "time_limit": self.time_limit,
