@@ -117,8 +117,8 @@ def take_back_owners(connection):
         connection.exec_driver_sql(f"DROP TABLE {table}")
     for index in ("ux_users_id", "ix_jobs_owner"):
         connection.exec_driver_sql(f"DROP INDEX {index}")
-    connection.exec_driver_sql("ALTER TABLE users DROP COLUMN id")
-    connection.exec_driver_sql("ALTER TABLE jobs DROP COLUMN owner")
+    for table, column in (("users", "id"), ("jobs", "owner"), ("workers", "pattern_tries")):
+        connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
     connection.exec_driver_sql("DELETE FROM settings WHERE key = 'last_user_id'")
 
 

@@ -212,8 +212,8 @@ class ProgressWatcher:
         self._store.note_once(HistoryEvent(self._clock.now(), "output_unread", cause, worker.job, worker.attempt))
 
     def _claim(self, watched: Iterable[_Watched]) -> None:
-        """Say that they are searched now, before anything is matched: who dies over it leaves that behind, and after some
-        times nobody dies over the same lines again."""
+        """Say that they are searched now, before anything is matched: who dies over it leaves that behind, and after
+        some times nobody dies over the same lines again."""
         new = [each for each in watched if not each.claimed]
         if new:
             self._store.claim_output([each.worker for each in new])

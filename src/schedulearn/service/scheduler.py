@@ -196,8 +196,8 @@ class Scheduler:
         events, later = list[ev.Event](), list[ev.Event]()
         while not self._inbox.empty():
             event = self._inbox.get()
-            # Once more: a change of leader may just have begun to watch it, or the store may have been away. If it still
-            # is, nobody else's end is tried: each would wait for it.
+            # Once more: a change of leader may just have begun to watch it, or the store may have been away.
+            # If it still is, nobody else's end is tried: each would wait for it.
             if isinstance(event, ev.WorkerExited) and (later or not self._progress.finish(event.worker)):
                 later.append(event)
             elif isinstance(event, ev.NodeSeen | ev.NodeLost):
