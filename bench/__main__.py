@@ -15,6 +15,7 @@ BENCHMARKS = {
     "submissions": "1,000 submissions from one client",
     "answers": "each route of the API beside 10,000 queued jobs: the slowest answers",
     "queue": "10,000 queued jobs: cycle, list, explain, recovery",
+    "queue_depth": "20,000 queued jobs that all ask for something else: cycle, submissions, overview, short jobs",
     "decision": "one decision alone, for each preset",
     "simulator": "the simulator's speed on real traces, for each preset",
     "quality": "what each preset makes of real traces; writes docs/results.md",

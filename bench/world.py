@@ -1,6 +1,6 @@
 """A scheduler over a real store with an executor that only listens: the benchmark says what happens to workers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from schedulearn.store import Cycle, Store, open_store
 CORES = 8
 _SHAPES = 10  # jobs ask for this many different amounts
 USER = "bench"
+MakeSpec = Callable[[int], JobSpec]
 
 
 class ListeningExecutor:
@@ -67,7 +68,8 @@ class ListeningExecutor:
 
 
 class World:
-    def __init__(self, store: Store, data: DataFolder, queued: int) -> None:
+    def __init__(self, store: Store, data: DataFolder, queued: int, make: MakeSpec) -> None:
+        self._make = make
         self.store, self.clock, self.executor = store, SteadyClock(), ListeningExecutor()
         lease = SchedulerLease(store, self.clock, data.root)
         lease.take(shared_database=False)
@@ -75,12 +77,12 @@ class World:
         self.scheduler = Scheduler(
             store, self.executor, self.clock, lease, Launcher(store, data, Identities()), progress
         )
-        fill(store, lease.fence, queued, self.clock.now())
+        fill(store, lease.fence, queued, self.clock.now(), make)
         self.scheduler.recover()
         self.scheduler.cycle()  # sees the node, starts the first jobs
 
-    def submit(self) -> JobId:
-        return self.store.add_job(spec(0), USER, self.clock.now(), "submitted")
+    def submit(self, number: int = 0) -> JobId:
+        return self.store.add_job(self._make(number), USER, self.clock.now(), "submitted")
 
     def one_ends(self) -> None:
         """The worker that has run longest ends well; another job has come, so that the queue stays as long as it is."""
@@ -92,14 +94,6 @@ class World:
         self.scheduler.post(ev.WorkerExited(now, worker, Outcome(Ending.EXITED, exit_code=0)))
 
 
-def fill(store: Store, fence: int, queued: int, now: float) -> None:
-    """As many jobs as are asked for, written at once, and a few finished ones to learn durations from."""
-    waiting = [_job(n, now) for n in range(1, queued + 1)]
-    done = [_finished(_job(queued + n, now)) for n in range(1, 21)]
-    said = [HistoryEvent(now, "submitted", "submitted", job.id, state=job.state) for job in waiting]
-    store.save_cycle(Cycle(fence, jobs=[*waiting, *done], events=said))
-
-
 def spec(number: int) -> JobSpec:
     cores = 0.5 + number % _SHAPES / _SHAPES
     return JobSpec(
@@ -107,8 +101,16 @@ def spec(number: int) -> JobSpec:
     )
 
 
-def _job(number: int, now: float) -> Job:
-    return Job(JobId(number), spec(number), USER, submitted_at=now, queued_at=now)
+def fill(store: Store, fence: int, queued: int, now: float, make: MakeSpec = spec) -> None:
+    """As many jobs as are asked for, written at once, and a few finished ones to learn durations from."""
+    waiting = [_job(n, now, make) for n in range(1, queued + 1)]
+    done = [_finished(_job(queued + n, now, make)) for n in range(1, 21)]
+    said = [HistoryEvent(now, "submitted", "submitted", job.id, state=job.state) for job in waiting]
+    store.save_cycle(Cycle(fence, jobs=[*waiting, *done], events=said))
+
+
+def _job(number: int, now: float, make: MakeSpec) -> Job:
+    return Job(JobId(number), make(number), USER, submitted_at=now, queued_at=now)
 
 
 def _finished(job: Job) -> Job:
@@ -128,6 +130,7 @@ class Statements:
 
 
 @contextmanager
-def world(queued: int) -> Iterator[World]:
+def world(queued: int, make: MakeSpec = spec) -> Iterator[World]:
+    """`make` says what the job of each number asks for."""
     with folder() as root, open_store(root / "schedulearn.db") as store:
-        yield World(store, DataFolder(Path(root)), queued)
+        yield World(store, DataFolder(Path(root)), queued, make)

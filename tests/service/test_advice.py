@@ -7,7 +7,7 @@ import pytest
 from schedulearn.domain.ids import JobId
 from schedulearn.service.advice import Adviser
 from schedulearn.service.config import DataFolder
-from schedulearn.service.estimator import PastJobs
+from schedulearn.service.estimator import Estimator, PastJobs
 from schedulearn.service.views import Advice
 from schedulearn.store import Point, Store
 from support.clock import HandClock
@@ -98,6 +98,13 @@ def test_hints(bench: Bench, adviser: Adviser, asks: dict[str, Any], words: str 
         ran(bench, 120.0, cpus=2, memory=10**9)
     told = advice(adviser, bench, bench.submit(**{"cpus": 2, **asks})).hint
     assert words in told if told and words else told == words
+
+
+def test_all_who_read_one_store_share_what_is_known(bench: Bench) -> None:
+    one, other = Estimator(bench.store), Estimator(bench.store)
+    ran(bench, 1.0)
+    assert one.history is other.history
+    assert len(other.history) == 1
 
 
 def test_each_job_is_learned_once_however_many_end(bench: Bench) -> None:

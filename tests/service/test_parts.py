@@ -6,9 +6,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -267,6 +268,51 @@ def test_back_off_and_what_follows_it(bench: Bench, explainer: Explainer) -> Non
     bench.cycle(60.0)
     assert "needs 2 cores" in explainer.explain(job).text
     assert explainer.explain(job).position == 1
+
+
+def test_one_that_follows_the_store_says_what_a_new_one_would(bench: Bench, explainer: Explainer) -> None:
+    """Whatever happens: the jobs that it happened to, and those who waited for them, are seen anew."""
+
+    def start(name: str) -> Callable[[], object]:
+        return lambda: (bench.executor.started(name, bench.clock.now()), bench.cycle(1.0))
+
+    def end(name: str) -> Callable[[], object]:
+        return lambda: (bench.exited(name), bench.cycle(5.0))
+
+    def ask(kind: str, job: int | None = None, **data: object) -> Callable[[], object]:
+        return lambda: (bench.ask(kind, JobId(job) if job else None, **data), bench.cycle(1.0))
+
+    def submit(**more: Any) -> Callable[[], object]:
+        return lambda: (bench.submit(**more), bench.cycle(1.0))
+
+    steps = [
+        submit(cpus=2, time_limit=600.0),
+        start("1.1.0"),
+        submit(cpus=1.5),
+        submit(cpus=1.25, priority=60),
+        submit(cpus=1, depends_on=(JobId(2),)),
+        submit(cpus=1, depends_on=(JobId(3),)),
+        ask("pause", 3),
+        ask("cancel", 2),
+        ask("delete", 2),
+        ask("resume", 3),
+        end("1.1.0"),
+        start("3.1.0"),
+        submit(cpus=2),
+        submit(cpus=0.5),
+        ask("policy", preset="srtf", stages={}, params={}),
+        submit(cpus=2),
+        end("3.1.0"),
+        ask("policy", preset="tiresias", stages={}, params={}),
+        submit(cpus=2),
+    ]
+    for number, step in enumerate(steps):
+        step()
+        rows, _ = bench.store.list_jobs(limit=100)
+        fresh = Explainer(bench.store, bench.clock)
+        assert explainer.waiting(10) == fresh.waiting(10), number
+        for row in rows:
+            assert explainer.explain(row.job.id) == fresh.explain(row.job.id), (number, row.job.id)
 
 
 def test_a_job_that_is_not_there(explainer: Explainer) -> None:

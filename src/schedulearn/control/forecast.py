@@ -14,6 +14,7 @@ from schedulearn.estimate.remaining import Estimate
 from schedulearn.policies.stages import Policy
 
 _MOST_STEPS = 300  # beyond so many ends the guess is worth nothing, and costs time
+_MOST_LOOKS = 20_000  # at shapes, or kinds of them, for the same reason
 
 Remaining = Callable[[Job], Estimate | None]  # how long a job, running or waiting, still runs once it runs
 
@@ -44,7 +45,7 @@ def forecast_starts(
     nobody = {pool: Runners() for pool in POOLS}
     asked, starts = {job.id for job in jobs}, dict[JobId, Estimate]()
     time, doubt = now, 0.0
-    for _ in range(_MOST_STEPS):
+    for _ in range(min(_MOST_STEPS, _MOST_LOOKS // max(1, queue.variety))):
         decision = decide(policy, queue, ledger, nobody, time, state.memory)
         for grant in decision.grants:
             if grant.job in asked:

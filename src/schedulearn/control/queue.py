@@ -103,6 +103,12 @@ class Queue:
             return None
         return kinds
 
+    @property
+    def variety(self) -> int:
+        """How many shapes, or kinds of them, a decision looks at."""
+        kinds = {pool: self.kinds(pool) for pool in list(self._heaps)}
+        return sum(len(list(known)) if known else len(self._heaps[pool]) for pool, known in kinds.items())
+
     def kind_of(self, shape: Shape) -> Kind | None:
         kinds = self._kinds.get(shape.pool)
         return kinds.kind_of(shape) if kinds else None

@@ -1,8 +1,11 @@
 """How long jobs still run: by their steps, their loss, and the jobs that the store has seen to the end."""
 
 import math
+import threading
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import ClassVar
+from weakref import WeakKeyDictionary, proxy
 
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Job
@@ -16,6 +19,7 @@ from schedulearn.store import Progress, Store
 
 _REMEMBERED = 1000  # finished jobs that are learned from
 _FEW = 50  # are looked at first: mostly no more have ended since the last look
+_MAKING = threading.Lock()
 _CURVE = 500  # points of a curve that are read to see when it flattens
 
 
@@ -24,7 +28,7 @@ class Estimator:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._past_jobs = PastJobs(store)
+        self._past_jobs = PastJobs.of(store)
         self._past: History | None = None
         self._flattening = Flattening()
 
@@ -85,18 +89,33 @@ class Estimator:
 
 
 class PastJobs:
-    """The jobs in the store that finished well. Not thread-safe."""
+    """The jobs in the store that finished well. Any thread may ask."""
+
+    _of: ClassVar[WeakKeyDictionary[Store, "PastJobs"]] = WeakKeyDictionary()
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store = proxy(store)
+        self._lock = threading.Lock()  # one reads, and others may use what it finds
         self._last = (-math.inf, JobId(0))  # when the last one ended that is known, and which it was
-        self._history = History()
+        self._history = _SharedHistory()
+
+    @classmethod
+    def of(cls, store: Store) -> "PastJobs":
+        """One for all who read the same store: thousands of jobs need not be remembered by each of them."""
+        with _MAKING:
+            if (known := cls._of.get(store)) is None:
+                known = cls._of[store] = cls(store)
+            return known
 
     def read(self) -> History:
         """What is known by now; only what ended since the last time is learned anew."""
-        newest = self._store.last_succeeded()
-        if newest is None or newest <= self._last:
+        with self._lock:
+            newest = self._store.last_succeeded()
+            if newest is not None and newest > self._last:
+                self._learn()
             return self._history
+
+    def _learn(self) -> None:
         jobs = self._latest(_FEW)
         if len(jobs) == _FEW and _ended(jobs[-1]) > self._last:
             jobs = self._latest(_REMEMBERED)
@@ -104,11 +123,32 @@ class PastJobs:
             if _ended(job) > self._last:
                 self._history.learn(_finished(job))
                 self._last = _ended(job)
-        return self._history
 
     def _latest(self, count: int) -> list[Job]:
         rows, _ = self._store.list_jobs([JobState.SUCCEEDED], sort="finished_at", descending=True, limit=count)
         return [row.job for row in rows]
+
+
+class _SharedHistory(History):
+    """One job at a time is learned, or looked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def learn(self, job: Finished) -> None:
+        with self._lock:
+            super().learn(job)
+
+    def remaining(
+        self, user: str, name: str, gpus: int, ran: float, features: Features | None = None
+    ) -> Estimate | None:
+        with self._lock:
+            return super().remaining(user, name, gpus, ran, features)
+
+    def like(self, user: str, name: str) -> Sequence[Finished]:
+        with self._lock:
+            return super().like(user, name)
 
 
 def slots_of(job: Job) -> int:
@@ -129,6 +169,6 @@ def _features(job: Job) -> Features:
     return {**_numbers(job.spec.command), **job.shape.per_worker * job.shape.workers.want}
 
 
-@lru_cache(maxsize=10_000)  # a policy asks for every job at every decision
+@lru_cache(maxsize=2_000)  # a policy asks for every job at every decision
 def _numbers(command: str | Sequence[str]) -> Features:
     return numbers_in(command)
