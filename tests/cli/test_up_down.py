@@ -92,10 +92,10 @@ def test_how_jobs_are_run_reaches_the_service_too(cli, served, tmp_path):
 
 def test_what_one_user_may_have_reaches_the_service(cli, served, tmp_path):
     args = ["--keep-audit", "2d", "--max-jobs-per-user", "7", "--max-snapshots-per-user", "5MB"]
-    assert cli("up", "--data", tmp_path, *args, "--max-disk-per-user", "0").code == 0
+    assert cli("up", "--data", tmp_path, *args, "--max-disk-per-user", "0", "--max-disk-per-job", "3GB").code == 0
     [options] = served
     assert (options.keep_audit, options.caps.jobs) == (172800.0, 7)
-    assert (options.caps.snapshots, options.caps.disk) == (5 * 10**6, 0)
+    assert (options.caps.snapshots, options.caps.disk, options.caps.job_disk) == (5 * 10**6, 0, 3 * 10**9)
     cli("up", *arguments(options))
     assert served == [options, options]
     wrong = cli("up", "--data", tmp_path, "--max-disk-per-user", "much")

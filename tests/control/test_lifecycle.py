@@ -194,6 +194,21 @@ def test_time_limit_can_be_raised_while_it_runs() -> None:
     assert w.job(1).state is JobState.STOPPING
 
 
+def test_a_job_that_fills_the_disk_fails_whatever_restarts_it_has() -> None:
+    w = world()
+    w.submit(job(1, max_restarts=3))
+    w.started(1)
+    told = ev.DiskExceeded(w.now, ONE, "its files take 3 GB", grace=0.0)
+    w.cycle(told)
+    assert w.commands == [StopWorker(WorkerId(ONE, 1, 0), NodeName("a"), 0.0)]
+    w.cycle(told)
+    assert w.commands == [], "it is told again until it has gone"
+    w.exited(1, KILLED)
+    assert ended(w, 1) == ("failed", "stopped: its files take 3 GB")
+    w.cycle(told)
+    assert w.commands == []
+
+
 def test_dependants_wait_then_start() -> None:
     w = world()
     assert w.submit(job(1), job(2, depends_on=(ONE,))) == [1]

@@ -1,13 +1,13 @@
 """The disk is full: the service says so, running jobs are not harmed, and it goes on when there is space again."""
 
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from schedulearn.client import Client, ClientError
+from support import disks
+from support.disks import fill
 from support.jobs import ended, in_state, output, spec, submit, until
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
@@ -16,26 +16,8 @@ from support.waiting import wait_until
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder that holds a few megabytes."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(disk)]
-    if os.geteuid() != 0 or subprocess.run(words, capture_output=True).returncode:
-        pytest.skip("only root may mount a small disk")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
-
-
-def fill(disk: Path) -> Path:
-    """Leave nothing free."""
-    file = disk / "filler"
-    with open(file, "wb", buffering=0) as filler:
-        for size in (1 << 16, 1 << 12, 1):
-            try:
-                while filler.write(b"x" * size):
-                    pass
-            except OSError:
-                continue
-    return file
+    with disks.small_disk(tmp_path / "disk", 6) as disk:
+        yield disk
 
 
 def refused(client: Client, job: dict[str, object]) -> str:
@@ -98,3 +80,34 @@ def test_a_disk_that_is_full_at_the_start_is_told(small_disk: Path) -> None:
     finally:
         filler.unlink()
         service.clean_up()
+
+
+@pytest.mark.slow
+def test_the_job_that_fills_the_disk_fails_for_it_and_can_be_removed(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with disks.small_disk(tmp_path / "disk", 24) as disk, Service(disk / "data") as service, service.client() as client:
+        other = submit(client, spec(until(gate, "echo unharmed")))
+        in_state(client, other, "running")
+        wait_until(lambda: client.nodes()[0]["storage"], PATIENCE)  # what everything takes was measured
+        fills = submit(client, spec("dd if=/dev/zero of=large bs=64k; exec sleep 1000", max_restarts=3))
+        done = ended(client, fills)
+        assert (done["state"], done["attempt"]) == ("failed", 1)
+        assert "disk is nearly full" in done["reason"]
+        client.delete(fills)
+        wait_until(lambda: not (disk / "data" / "jobs" / str(fills)).exists(), PATIENCE)
+        gate.touch()
+        assert ended(client, other)["state"] == "succeeded"
+        assert ended(client, submit(client, spec("echo again")))["state"] == "succeeded"
+
+
+@pytest.mark.slow
+def test_a_job_can_be_removed_from_a_full_disk(tmp_path: Path) -> None:
+    with disks.small_disk(tmp_path / "disk", 24) as disk, Service(disk / "data") as service, service.client() as client:
+        job = submit(client, spec("dd if=/dev/zero of=large bs=64k count=16"))
+        assert ended(client, job)["state"] == "succeeded"
+        files, reserve = disk / "data" / "jobs" / str(job), disk / "data" / "reserve"
+        wait_until(reserve.exists, PATIENCE)
+        disks.fill_at_once(disk)
+        wait_until(lambda: not reserve.exists(), PATIENCE)  # what was kept back is given up
+        client.delete(job)
+        wait_until(lambda: not files.exists(), PATIENCE)

@@ -2,9 +2,7 @@
 
 import errno
 import os
-import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,15 @@ from schedulearn.domain.events import NodeSeen, WorkerExited
 from schedulearn.domain.outcome import Ending
 from schedulearn.executors.common import shortage as module
 from schedulearn.executors.common.shortage import Shortage, shortage
+from schedulearn.executors.docker import executor as docker
+from schedulearn.executors.docker.calls import Refused
+from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.process import executor as process
-from support import deeds
+from support import deeds, disks
+from support.bench import SystemClock
 from support.clock import HandClock
+from support.disks import fill
+from support.docker_bench import DOCKER_NODE, DockerBench
 
 FULL = "no space left on the disk"
 
@@ -24,21 +28,8 @@ FULL = "no space left on the disk"
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of its own, of a few megabytes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"no disk can be mounted here: {done.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-def fill(folder: Path) -> Path:
-    file = folder / "filler"
-    with open(file, "wb", buffering=0) as out, suppress(OSError):
-        while out.write(b"\0" * 4096):
-            pass
-    return file
+    with disks.small_disk(tmp_path / "disk", 4) as folder:
+        yield folder
 
 
 def test_a_full_disk_pauses_the_node_until_there_is_room(bench: Any, small_disk: Path) -> None:
@@ -119,3 +110,31 @@ def test_tries_become_rarer_and_begin_anew_after_a_calm_time(tmp_path: Path, mon
     watched.note(FULL)
     clock.pass_time(2.0)
     assert watched.now() == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("mkdir /var/lib/docker/overlay2/x: no space left on device", "no space left on the disk of its engine"),
+        ("failed to create endpoint: Too many open files", "too many open files of its engine"),
+        ("No such image: nothing:latest", ""),
+    ],
+)
+def test_an_engine_that_is_short_of_something_pauses_its_node(
+    root: Path, monkeypatch: pytest.MonkeyPatch, words: str, why: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Refused(500, words)
+
+    monkeypatch.setattr(docker, "begin", refuse)
+    bench = DockerBench(root, None)  # type: ignore[arg-type]
+    executor = docker.DockerExecutor(root, bench.recorder, SystemClock(), DOCKER_NODE, Engine(f"unix://{root}/none"))
+    try:
+        launch = bench.launch("true")
+        executor.start(launch)
+        outcome = bench.ended(launch)
+    finally:
+        executor.close()
+    assert (outcome.ending, outcome.detail) == ((Ending.NODE_FAULT, why) if why else (Ending.NOT_STARTED, words))
+    assert executor.shortage.now() == why
+    assert [event.node.problem for event in bench.recorder.events if isinstance(event, NodeSeen)] == [why] * bool(why)

@@ -9,7 +9,8 @@ import pytest
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.spec import JobSpec
 from schedulearn.service.config import DataFolder
-from schedulearn.service.housekeeping import DISK, Housekeeper, folder_size, measure
+from schedulearn.service.disk import Sizes, folder_size
+from schedulearn.service.housekeeping import DISK, Housekeeper, measure
 from schedulearn.store import Actor, AuditFilter, Once, SavedState, Store
 from support.clock import HandClock
 from support.scheduling import Bench
@@ -170,7 +171,7 @@ def test_keys_of_submissions_are_kept_for_two_days(bench: Bench) -> None:
 def test_what_everything_takes(bench: Bench) -> None:
     finished(bench, 2)
     snapshot(bench, f"{'a' * 64}.tar.gz", 0.0)
-    storage = measure(bench.folder)
+    storage = measure(bench.folder, Sizes(bench.folder).all(()).values())
     assert storage.logs_bytes == storage.jobs_bytes >= 2 * BLOCK
     assert storage.snapshots_bytes > 0
     assert storage.database_bytes > 0
@@ -180,4 +181,4 @@ def test_what_everything_takes(bench: Bench) -> None:
 
 
 def test_an_empty_folder_takes_nothing(folder: DataFolder) -> None:
-    assert measure(folder).jobs_bytes == 0
+    assert measure(folder, Sizes(folder).all(()).values()).jobs_bytes == 0

@@ -80,6 +80,9 @@ def up(
     max_disk_per_user: Annotated[
         str, typer.Option(metavar="SIZE", help="Files of one user's jobs, above which no more are taken; 0: any size.")
     ] = "200GB",
+    max_disk_per_job: Annotated[
+        str, typer.Option(metavar="SIZE", help="Files of one job, above which it is stopped; 0: any size.")
+    ] = "0",
     log_level: Annotated[str, typer.Option(metavar="|".join(LEVELS), help="How much the service tells.")] = "info",
     executor: Annotated[
         str, typer.Option(metavar="|".join(EXECUTORS), help="How this machine runs jobs: as processes, in containers.")
@@ -180,6 +183,7 @@ def up(
                 jobs=max_jobs_per_user,
                 snapshots=parse_size(max_snapshots_per_user, "--max-snapshots-per-user"),
                 disk=parse_size(max_disk_per_user, "--max-disk-per-user"),
+                job_disk=parse_size(max_disk_per_job, "--max-disk-per-job"),
             ),
             log_level=log_level,
             executor=executor,
@@ -306,6 +310,7 @@ def arguments(options: "Options") -> list[str]:
     words += ["--keep-days", repr(options.keep_seconds / 86400.0), "--keep-size", str(options.keep_bytes)]
     words += ["--keep-audit", repr(options.keep_audit), "--max-jobs-per-user", str(options.caps.jobs)]
     words += ["--max-snapshots-per-user", str(options.caps.snapshots), "--max-disk-per-user", str(options.caps.disk)]
+    words += ["--max-disk-per-job", str(options.caps.job_disk)]
     words += ["--log-level", options.log_level, "--executor", options.executor]
     words += ["--lost-after", repr(options.lost_after), "--regrow-after", repr(options.regrow_after)]
     words += ["--image", options.image] if options.image else []

@@ -207,7 +207,7 @@ def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
         _ended_by_itself(state, job, now)
     elif reason is StopReason.CANCEL:
         _finish(state, job, Trigger.CANCEL, now, job.reason)
-    elif reason is StopReason.TIME_LIMIT:
+    elif reason in (StopReason.TIME_LIMIT, StopReason.DISK):
         _finish(state, job, Trigger.FAIL, now, job.reason)
     elif reason is StopReason.TARGET:
         _finish(state, job, Trigger.SUCCEED, now, job.reason)
@@ -292,6 +292,13 @@ def _checkpoint_seen(state: State, event: ev.CheckpointSeen) -> None:
     if job.state in (JobState.STARTING, JobState.RUNNING):
         state.hold(job)
         state.stale = True
+
+
+def _disk_exceeded(state: State, event: ev.DiskExceeded) -> None:
+    """Told again and again until it has gone: what has been told once may have been lost with a write that failed."""
+    job = state.jobs.get(event.job)
+    if job and job.id in state.attempts and job.stop not in (StopReason.DISK, StopReason.CANCEL):
+        stop_attempt(state, job, StopReason.DISK, event.at, f"stopped: {event.why}", event.grace)
 
 
 # --- what people ask for ---
@@ -482,6 +489,7 @@ _HANDLERS: dict[type[ev.Event], Callable[[State, Any], None]] = {
     ev.LimitsSet: _limits_set,
     ev.Shared: share.shared,
     ev.CheckpointSeen: _checkpoint_seen,
+    ev.DiskExceeded: _disk_exceeded,
     ev.CancelAsked: _cancel_asked,
     ev.DeleteAsked: _delete_asked,
     ev.PauseAsked: _pause_asked,

@@ -142,6 +142,15 @@ class TargetReached(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class DiskExceeded(Event):
+    """Its files take more than it may have, or fill the service's disk."""
+
+    job: JobId
+    why: str
+    grace: float | None = None  # seconds to end; None: as its spec says
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSeen(Event):
     """A node joined, came back, or has something else now."""
 

@@ -84,6 +84,7 @@ class StopReason(StrEnum):
 
     CANCEL = "cancel"  # its user wants it gone: cancelled
     TIME_LIMIT = "time_limit"  # failed
+    DISK = "disk"  # it filled the disk: failed
     FAILURE = "failure"  # one worker failed, so the others stop: failed or queued again
     PREEMPT = "preempt"  # others go first: queued again
     RESIZE = "resize"  # queued again, with another number of workers

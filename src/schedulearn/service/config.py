@@ -22,13 +22,14 @@ DEFAULT_UIDS = (FIRST, LAST)
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What one user may have at the most; 0: any amount."""
+    """What one user, or one job, may have at the most; 0: any amount."""
 
     jobs: int = 50_000  # unfinished ones
     specs: int = 100 * 1000**2  # characters of their specs: they are kept in memory
     snapshots: int = 20 * 1000**3  # bytes of uploads that are kept
     disk: int = 200 * 1000**3  # bytes of the folders of their jobs, above which no more jobs are taken
     tokens: int = 500  # of the person; those of jobs do not count
+    job_disk: int = 0  # bytes of the folder of one job, above which it is stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,11 @@ class DataFolder:
     @property
     def database(self) -> Path:
         return self.root / "schedulearn.db"
+
+    @property
+    def reserve(self) -> Path:
+        """Space that the database is given when there is no other."""
+        return self.root / "reserve"
 
     @property
     def client_file(self) -> Path:

@@ -5,18 +5,18 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from schedulearn.archive.remove import remove_tree
-from schedulearn.archive.walk import Tree
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.ports import Clock
 from schedulearn.domain.states import FINISHED
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.executors.process.claim import runs
 from schedulearn.service.config import DataFolder
+from schedulearn.service.disk import Size, Sizes, folder_size
 from schedulearn.service.faults import log_fault
 from schedulearn.store import Store
 
@@ -40,23 +40,12 @@ class Storage:
     free_bytes: int
 
 
-def measure(folder: DataFolder, jobs_bytes: int | None = None) -> Storage:
-    """`jobs_bytes` of the jobs' folders, if that is known already."""
+def measure(folder: DataFolder, sizes: Collection[Size]) -> Storage:
+    """`sizes`: of the jobs' folders."""
     database = sum(_size(p) for p in folder.root.glob("schedulearn.db*"))
-    logs = sum(folder_size(p) for p in folder.jobs.glob("*/attempts/*/*/log")) if folder.jobs.exists() else 0
     free = shutil.disk_usage(folder.root).free
-    jobs = folder_size(folder.jobs) if jobs_bytes is None else jobs_bytes
-    return Storage(jobs, logs, folder_size(folder.snapshots), database, free)
-
-
-def folder_size(folder: Path) -> int:
-    """Bytes on disk below a folder; links are not followed, what vanishes meanwhile is not counted."""
-    try:
-        tree = Tree(folder, anyones=True)
-    except OSError:
-        return 0
-    with tree:
-        return sum(found.info.st_blocks * 512 for found in tree.below(strict=False) if not found.is_folder)
+    total, logs = sum(size.total for size in sizes), sum(size.logs for size in sizes)
+    return Storage(total, logs, folder_size(folder.snapshots), database, free)
 
 
 def _size(path: Path) -> int:
@@ -84,7 +73,10 @@ class Housekeeper:
         keep_seconds: float,
         keep_bytes: int,
         keep_audit: float = 400 * 86400.0,
+        measured: Callable[[Mapping[JobId, int]], None] = lambda _: None,
     ) -> None:
+        """`measured` is told the size of each job's folder, about once a minute."""
+        self._sizes, self._measured = Sizes(folder), measured
         self._store, self._folder, self._clock = store, folder, clock
         self._keep_seconds, self._keep_bytes, self._keep_audit = keep_seconds, keep_bytes, keep_audit
         self._stop = threading.Event()
@@ -105,12 +97,13 @@ class Housekeeper:
 
     def note_storage(self) -> None:
         """Write down what everything takes, for whoever asks the API; and what each user's jobs take, for their cap."""
-        sizes = {JobId(int(p.name)): folder_size(p) for p in self._folder.jobs.glob("*") if p.name.isdigit()}
+        sizes = self._sizes.all({lease.worker.job for lease in self._store.leases()})
+        self._measured({job: size.total for job, size in sizes.items()})
         used: Counter[str] = Counter()
         for job, owner in self._store.owners_of(sizes).items():
-            used[str(owner)] += sizes[job]
+            used[str(owner)] += sizes[job].total
         self._store.set_setting(DISK, used)
-        taken = asdict(measure(self._folder, sum(sizes.values())))
+        taken = asdict(measure(self._folder, sizes.values()))
         # The data folder is on the service's own machine.
         here = [node.name for node in self._store.list_nodes() if not node.address or node.address.startswith("unix:")]
         self._store.set_setting("storage", dict.fromkeys(here[:1], taken))
@@ -129,11 +122,11 @@ class Housekeeper:
                 log_fault(_LOG, "housekeeping failed; it is tried again later")
 
     def _clean_jobs(self) -> list[JobId]:
-        on_disk = {JobId(int(p.name)): p for p in self._folder.jobs.glob("*") if p.name.isdigit()}
+        on_disk = self._sizes.on_disk()
         for half_gone in self._folder.jobs.glob("*.gone"):  # the service was killed while it removed a job
             _remove(half_gone)
         finished = self._finished_times(on_disk)
-        sizes = {job: folder_size(on_disk[job]) for job in finished}
+        sizes = {job: self._sizes.at_rest(job).total for job in finished}
         total, oldest_kept = sum(sizes.values()), self._clock.now() - self._keep_seconds
         removed = []
         for job in sorted(finished, key=lambda job: finished[job]):

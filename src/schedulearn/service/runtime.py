@@ -18,6 +18,7 @@ from schedulearn.service.attendant import Attendant
 from schedulearn.service.auth import hash_token, new_token
 from schedulearn.service.clock import keep, resumed
 from schedulearn.service.config import Options
+from schedulearn.service.disk import DiskGuard, Reserve, Sizes
 from schedulearn.service.explainer import Explainer
 from schedulearn.service.gateway import Gateway
 from schedulearn.service.housekeeping import Housekeeper, Storage, measure
@@ -65,6 +66,8 @@ class Runtime:
 
     def _open(self) -> None:
         make_data_folder(self.folder.root)
+        if "scheduler" in self.options.roles:
+            Reserve(self.folder).adjust()  # else a full disk might keep the database from being opened
         for role in sorted(self.options.roles):
             lock = RoleLock(self.folder, role)
             lock.acquire()
@@ -175,12 +178,19 @@ class Runtime:
 
     def _start_helpers(self, progress: ProgressWatcher, fleet: Fleet, scheduler: Scheduler, notifier: Notifier) -> None:
         options = self.options
+        guard = DiskGuard(self.store, self.folder, self.clock, scheduler.post, options.caps.job_disk)
         housekeeper = Housekeeper(
-            self.store, self.folder, self.clock, options.keep_seconds, options.keep_bytes, options.keep_audit
+            self.store,
+            self.folder,
+            self.clock,
+            options.keep_seconds,
+            options.keep_bytes,
+            options.keep_audit,
+            guard.measured,
         )
         listener = NudgeListener(self.folder.nudge_socket, scheduler.wake)
         attendant = Attendant(self.folder.beside_socket, fleet.beside)
-        for part in (progress, Monitor(self.store, fleet), housekeeper, listener, attendant, notifier):
+        for part in (progress, Monitor(self.store, fleet), guard, housekeeper, listener, attendant, notifier):
             part.start()
             self._stack.callback(part.close)
 
@@ -237,7 +247,7 @@ class Runtime:
         return False if with_this_folder and is_orphaned(self.folder.nudge_socket) else None
 
     def storage(self) -> Storage:
-        return measure(self.folder)
+        return measure(self.folder, Sizes(self.folder).all(()).values())
 
     def _wake(self) -> None:
         if self._scheduler:

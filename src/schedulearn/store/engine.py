@@ -154,6 +154,11 @@ class Database:
         """The store's error for one of the driver's."""
         if isinstance(error, sqlite3.Error) and (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _CORRUPT:
             return self.damaged(str(error))
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+            return kind(
+                f"the disk is full on which the database {self.place} lies: nothing can be written down; "
+                "delete jobs (schedulearn rm) or other files there"
+            )
         return kind(f"the database {self.place} cannot be used: {str(error).strip()}")
 
     def damaged(self, how: str) -> CorruptDatabase:

@@ -19,6 +19,13 @@ _SHORT_OF = {
     errno.EIO: "the disk fails",
     errno.ECHILD: "processes end as soon as they are started",
 }
+# The same as an engine says it, of its own machine.
+_ENGINE_SHORT_OF = {
+    "no space left on device": "no space left on the disk",
+    "too many open files": "too many open files",
+    "cannot allocate memory": "no memory",
+    "read-only file system": "a read-only disk",
+}
 _FIRST, _MOST = 2.0, 60.0  # seconds without a try
 _FILES = 16  # descriptors that a start needs at the same time
 _BYTES = 1 << 20  # of disk, besides what its job brings
@@ -27,6 +34,11 @@ _BYTES = 1 << 20  # of disk, besides what its job brings
 def shortage(number: int | None) -> str:
     """What the machine is short of, if that is what this error number says; else ""."""
     return _SHORT_OF.get(number or 0, "")
+
+
+def engine_shortage(words: str) -> str:
+    """What an engine's machine is short of, if that is what its words say; else ""."""
+    return next((f"{why} of its engine" for mark, why in _ENGINE_SHORT_OF.items() if mark in words.lower()), "")
 
 
 class Shortage:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 
 from schedulearn.domain.errors import ExecutorError
@@ -25,7 +26,7 @@ from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.common.lanes import Lanes
 from schedulearn.executors.common.launching import follow_group
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked
-from schedulearn.executors.common.shortage import Shortage, shortage
+from schedulearn.executors.common.shortage import Shortage, engine_shortage, shortage
 from schedulearn.executors.docker.beside import DockerBeside
 from schedulearn.executors.docker.calls import Calls, Refused, Unreachable
 from schedulearn.executors.docker.connect import Engine
@@ -240,8 +241,7 @@ class DockerExecutor:
             self._end(worker, Outcome(Ending.LOST, detail=str(stopped)))
         except (OSError, ExecutorError) as error:
             log.warning("worker %s could not be started: %s", worker, error)
-            short_of = shortage(error.errno) if isinstance(error, OSError) else ""
-            self._not_started(worker, concealed(str(error), launch.spec.mounts), short_of)
+            self._not_started(worker, concealed(str(error), launch.spec.mounts), _short_of(error))
         except Exception:  # a fault of ours must not leave a job that starts for ever
             log.exception("worker %s could not be started", worker)
             self._end(worker, Outcome(Ending.NOT_STARTED, detail="a fault of the service: its log says more"))
@@ -249,7 +249,7 @@ class DockerExecutor:
             self._follow(worker)
 
     def _not_started(self, worker: WorkerId, why: str, short_of: str) -> None:
-        """`short_of`: what the service's machine lacks, if that is the reason."""
+        """`short_of`: what the service's machine, or the engine's, lacks, if that is the reason."""
         if short_of:
             self.shortage.note(short_of)
             self._emit(NodeSeen(self._clock.now(), replace(self._node, problem=short_of)))
@@ -426,6 +426,16 @@ class DockerExecutor:
             self._sink(event)
         except Exception:
             log.exception("nobody took %s", event)
+
+
+def _short_of(error: OSError | ExecutorError) -> str:
+    if isinstance(error, OSError):
+        return shortage(error.errno)
+    return (
+        engine_shortage(str(error))
+        if isinstance(error, Refused) and error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        else ""
+    )
 
 
 def _job_of(state: State) -> JobId | None:
