@@ -17,6 +17,8 @@ from support.outside.worlds import Ground, Missing
 from support.waiting import wait_until
 
 _TICK = 0.05  # seconds between two looks at what is due
+# A full disk has no room for it. What is written while an engine is away is gone if its container has ended by then.
+_LOSE_OUTPUT = ("fill disk", "stop engine", "kill engine")
 SETTLE = 90.0  # seconds after the last fault; a job that is not over by then is stuck
 
 
@@ -130,7 +132,7 @@ class _Run:
 
     def _ending(self, client: Client, job: Any) -> Ending:
         output = None
-        if job["attempt"] and not self.world.counted["fill disk"]:
+        if job["attempt"] and not any(self.world.counted[fault] for fault in _LOSE_OUTPUT):
             output = b"".join(client.logs(job["id"], attempt=job["attempt"])).decode()
         return Ending(job["id"], job["state"], job["attempt"], output)
 

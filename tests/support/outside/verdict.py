@@ -14,7 +14,7 @@ class Ending(NamedTuple):
     id: int
     state: str
     attempt: int
-    output: str | None = None  # of the last attempt's first worker; None: it may be incomplete, the disk was full
+    output: str | None = None  # of the last attempt's first worker; None: it may be incomplete
 
 
 def problems(job: JobPlan, known: Known, endings: Sequence[Ending], diary: Sequence[Line]) -> list[str]:
@@ -81,7 +81,7 @@ def _ran_as_told(job: JobPlan, known: Known, ending: Ending, diary: Sequence[Lin
         return  # whose supervisor was killed after its end may run once more
     if len({line.attempt for line in ended if line.code == 0}) > 1:
         yield "it ran again after it had succeeded"
-    if ending.state == "failed" and not diary:
+    if ending.state == "failed" and not diary and not job.time_limit:  # a short limit may end it before its first word
         yield "it is called failed, and never ran"
     if ending.state == "failed" and job.code == FAILED and len(ended) != job.restarts + 1:
         yield f"it failed after {len(ended)} runs, and has {job.restarts} restarts"
