@@ -18,7 +18,7 @@ from support.faults.shrink import played, smaller  # noqa: E402
 
 
 def measure(seeds: int = 200, first: int = 0) -> Figures:
-    """Play so many schedules, from the seed `first` on; the first of those that fail are printed as small as they get."""
+    """Play so many schedules, from the seed `first` on; those that fail first are printed as small as they get."""
     console, began = Console(stderr=True), time.perf_counter()
     failed: list[tuple[int, list[str]]] = []
     told_at = began
@@ -30,7 +30,9 @@ def measure(seeds: int = 200, first: int = 0) -> Figures:
                 console.print(f"seed {seed}: {problems[0]}", highlight=False, markup=False)
             if time.perf_counter() - told_at >= _TOLD_EVERY:
                 told_at = time.perf_counter()
-                console.print(f"{done} of {seeds} seeds, {len(failed)} failed, {told_at - began:.0f} s", highlight=False)
+                console.print(
+                    f"{done} of {seeds} seeds, {len(failed)} failed, {told_at - began:.0f} s", highlight=False
+                )
     figures = Figures(f"Fault simulator: seeds {first} to {first + seeds - 1}")
     figures.add("schedules that went wrong", len(failed), "", aim=0)
     figures.add("time for each, two at a time", (time.perf_counter() - began) / max(1, seeds), "s")

@@ -275,7 +275,7 @@ def test_the_table_never_leaves_a_finished_state_and_reaches_every_state() -> No
 
 
 def moving(*, code: Outcome, ended_at: float, restarts: int = 0, told: bool = False) -> World:
-    """Job 1 runs on a; at 10 somebody wants it on b or cancels it; its worker ended at `ended_at`, which is told later."""
+    """Job 1 runs on a; at 10 somebody wants it on b, or cancels it. That its worker has ended is told at 12."""
     w = World(node("a", cpus=2), node("b", cpus=2))
     w.submit(job(1, max_restarts=restarts))
     w.started(1)

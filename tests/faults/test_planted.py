@@ -11,7 +11,7 @@ from schedulearn.service.gateway import Gateway
 from schedulearn.service.scheduler import Scheduler
 from schedulearn.store import jobs as stored_jobs
 from support.faults.schedule import made
-from support.faults.shrink import kind_of, played, smaller
+from support.faults.shrink import played
 from support.faults.world import Machines
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -230,7 +230,7 @@ def _was_in_time(job: Job, reason: StopReason | None) -> bool:
 
 
 def _was_over(job: Job, attempt: Attempt, reason: StopReason | None) -> bool:
-    """It had ended by itself before it was told to, but nobody knew: it is not to be run again, nor called cancelled."""
+    """It had ended by itself before it was told to, but nobody knew: that is how it ended, and it is not run again."""
     asked, outcome = attempt.stop_asked_at, job.outcome
     if asked is None or outcome is None or not (reason in PASSING or (reason is StopReason.CANCEL and outcome.ok)):
         return False

@@ -1,4 +1,4 @@
-"""Where the service touches the world: each touch may be the last before a crash, and the store may fail for a while."""
+"""Where the service touches the world: each touch may be its last, and the store may fail for a while."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,8 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from schedulearn.domain.errors import StoreError
-from schedulearn.store import Store, open_store
 from schedulearn.service.config import DataFolder
+from schedulearn.store import Store, open_store
 
 
 class Crash(BaseException):

@@ -137,4 +137,3 @@ def _done(run: Run, attempt: Attempt) -> bool:
 def _waits(run: Run, row: JobRow) -> bool:
     """Whether it failed because of a job that it depends on."""
     return bool(row.job.spec.depends_on) and "depends on" in row.job.reason
-

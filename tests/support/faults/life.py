@@ -48,9 +48,7 @@ class Life:
         self.progress = ProgressWatcher(store, lambda worker: _folder_of(folder, worker), clock)
         self.executor = FaultyExecutor(world, self._post, clock, effects)
         launcher = Launcher(store, folder, Identities())
-        self.scheduler = Scheduler(
-            store, self.executor, clock, lease, launcher, self.progress, lost_after=LOST_AFTER
-        )
+        self.scheduler = Scheduler(store, self.executor, clock, lease, launcher, self.progress, lost_after=LOST_AFTER)
         self.gateway = Gateway(
             store,
             folder.root,

@@ -204,6 +204,7 @@ class Run:
         key = f"key {data['key']}"
         depends = () if data["depends"] is None else (data["depends"],)
         others = tuple(self.jobs[other] for other in depends if other in self.jobs)
+        others = tuple(other for other in others if "delete" not in self.tried.get(other, ()))
         row = gateway.submitted(ANN, key, key) or gateway.submit(ANN, _spec(data, others), key, key)
         self.jobs[data["key"]] = row.job.id
 
@@ -269,4 +270,3 @@ def _virtual(world: Machines) -> Iterator[None]:
         mock.patch.object(shares, "Loop", partial(VirtualLoop, world)),
     ):
         yield
-

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-NODES = {"a": (4, 2), "b": (4, 0), "c": (2, 1)}  # cores and GPUs
+NODES = {"a": (3, 2), "b": (3, 0), "c": (2, 1)}  # cores and GPUs
 LASTS = 150.0  # seconds in which things happen
 PRESETS = (
     "fifo", "round-robin", "srtf", "srsf", "tiresias", "gandiva", "elastic-fifo", "elastic-tiresias", "afs-l", "ffdl",
@@ -33,12 +33,15 @@ class Schedule:
 
 def made(seed: int) -> Schedule:
     rng = random.Random(seed)
-    jobs = rng.randint(4, 9)
+    jobs = rng.randint(4, 10)
     events = [Event(0.0, "policy", {"preset": rng.choice(PRESETS)})]
-    events += [Event(_at(rng, 0.6), "submit", _job(rng, number)) for number in range(jobs)]
+    part = rng.choice((0.05, 0.05, 0.3, 0.6))  # of the time in which they come: the sooner, the more they contend
+    events += [Event(_at(rng, part), "submit", _job(rng, number)) for number in range(jobs)]
+    at = 0.0
     for _ in range(rng.randint(8, 24)):
         kind = rng.choices(list(_KINDS), [_OFTEN.get(kind, 1) for kind in _KINDS])[0]
-        events.append(Event(_at(rng), kind, _KINDS[kind](rng, jobs)))
+        at = _soon(rng, at) if rng.random() < 0.5 else _at(rng)
+        events.append(Event(at, kind, _KINDS[kind](rng, jobs)))
     return Schedule(seed, tuple(sorted(events, key=lambda event: event.at)))
 
 
@@ -46,25 +49,33 @@ def _at(rng: random.Random, part: float = 1.0) -> float:
     return round(rng.uniform(0.0, LASTS * part), 2)
 
 
+def _soon(rng: random.Random, at: float) -> float:
+    """Faults are worst when they come together."""
+    return round(min(LASTS, at + rng.choice((0.0, 0.1, rng.uniform(0.0, 2.0)))), 2)
+
+
 def _job(rng: random.Random, number: int) -> dict[str, Any]:
     gpus = rng.choice((0, 0, 0, 1, 1, 2))
     hot = rng.random() < 0.3
     most = rng.choice((1, 1, 2, 3)) if hot else rng.choice((1, 1, 1, 2))
+    endless = rng.random() < 0.1  # such a one ends only if it is told to
     return {
         "key": number,
         "gpus": gpus if most == 1 else min(gpus, 1),
-        "cpus": rng.choice((1, 1, 2)),
+        "cpus": rng.choice((1, 1, 2)) if most == 1 else 1,
         "cpus_max": rng.choice((2, 3, 4)),
         "workers": (1, most, most) if hot or rng.random() < 0.3 else (most, most, most),
         "hot": hot,
-        "runs": round(rng.choice((rng.uniform(0.1, 3), rng.uniform(3, 20), rng.uniform(20, 60))), 2),
+        "runs": 1e9
+        if endless
+        else round(rng.choice((rng.uniform(0.1, 3), rng.uniform(3, 20), rng.uniform(20, 60))), 2),
         "codes": rng.choice(((0,), (0,), (0,), (1, 0), (1, 1, 0), (3,))),
         "memory": rng.choice((None, None, 10_000_000_000, 40_000_000_000 if most == 1 else None)),
-        "problems": rng.choice((0,) * 12 + (1, 9)),  # so many attempts cannot be started
+        "problems": rng.choice((0,) * 9 + (1, 9)),  # so many attempts cannot be started
         "saves": rng.random() < 0.6,
         "term_takes": rng.choice((0.0, 0.5, 3.0, 1e9)),
         "restarts": rng.choice((0, 0, 1, 2)),
-        "limit": rng.choice((None, None, None, 5.0, 25.0)),
+        "limit": 25.0 if endless else rng.choice((None, None, None, 5.0, 25.0)),
         "grace": rng.choice((0.0, 1.0, 5.0)),
         "depends": rng.randrange(number) if number and rng.random() < 0.15 else None,
         "preemptible": rng.choice(("auto", "true", "true", "false")),
@@ -73,9 +84,9 @@ def _job(rng: random.Random, number: int) -> dict[str, Any]:
 
 
 def _on_job(**more: Any) -> Any:
-    return lambda rng, jobs: {"key": rng.randrange(jobs)} | {
-        name: rng.choice(choices) for name, choices in more.items()
-    }
+    return lambda rng, jobs: (
+        {"key": rng.randrange(jobs)} | {name: rng.choice(choices) for name, choices in more.items()}
+    )
 
 
 def _for(longest: float, **more: Any) -> Any:

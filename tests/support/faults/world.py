@@ -18,7 +18,7 @@ from schedulearn.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.domain.node import Node, NodeState
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.ports import Clock, EventSink, Launch
-from schedulearn.domain.resources import MEMORY
+from schedulearn.domain.resources import CPUS, MEMORY
 from schedulearn.domain.usage import Limits
 from schedulearn.sim.executor import SimulatedExecutor, World
 from schedulearn.sim.worker import Behaviour, End
@@ -158,14 +158,18 @@ class Machines(World):
             if shared and not given_up and not self._workers[other]._paused:
                 self.problems.append(f"worker {new} was given {sorted(shared)} while {other} had it")
 
-        self._check_memory(launch)
+        self._check_room(launch)
 
-    def _check_memory(self, launch: Launch) -> None:
-        """Also of those who stand still: theirs is not given to anybody."""
-        there = [self.launches[w] for w in self.all_running() if not self.was_given_up(w)]
-        taken = sum(one.spec.resources.memory or 0 for one in [*there, launch] if one.node == launch.node)
-        if taken > self.machines[launch.node].node.capacity[MEMORY]:
-            self.problems.append(f"with worker {launch.worker} more memory is used on {launch.node} than there is")
+    def _check_room(self, launch: Launch) -> None:
+        """Who stands still for others keeps its memory alone."""
+        there = [w for w in self.all_running() if self.launches[w].node == launch.node and not self.was_given_up(w)]
+        has = self.machines[launch.node].node.capacity
+        memory = sum(one.spec.resources.memory or 0 for one in [launch, *(self.launches[w] for w in there)])
+        computing = [self.launches[w] for w in there if not self._workers[w]._paused]
+        cores = sum(one.spec.resources.cpus_min for one in [launch, *computing])
+        for what, taken in ((MEMORY, memory), (CPUS, cores)):
+            if taken > has[what]:
+                self.problems.append(f"with worker {launch.worker} {what} of node {launch.node} are given out twice")
 
     def was_given_up(self, worker: WorkerId) -> bool:
         """Whether its server was silent for so long that it may be started elsewhere."""
@@ -287,7 +291,11 @@ class FaultyExecutor(SimulatedExecutor):
 
     def _emit(self, event: Any) -> None:
         launch = self._machines.launches.get(event.worker)
-        self._in_turn(("answer", event.worker), self._machines.machines[launch.node].answers if launch else _always, partial(self._tell, event))
+        self._in_turn(
+            ("answer", event.worker),
+            self._machines.machines[launch.node].answers if launch else _always,
+            partial(self._tell, event),
+        )
 
     def _tell(self, event: Any) -> None:
         """With its time as the service's clock has it: machines count the seconds since."""
