@@ -426,20 +426,21 @@ class TestSubmit:
         service = serve(answer)
         monkeypatch.setattr("schedulearn.client.client.surely", partial(surely, seconds=0.05))
         if how == "gone since":
-            seen = Transport.request
+            real = Transport.request
 
             def last_request(*words: Any, **more: Any) -> Any:
                 tried.append("")
                 if len(tried) == 2:
                     service.stop()
-                return seen(*words, **more)
+                return real(*words, **more)
 
             monkeypatch.setattr(Transport, "request", last_request)
         maybe = pytest.raises(MaybeSubmitted, match="the job may have been made")
         with Client(service.url, "t", timeout=0.2 if how == "late" else 30.0) as client, maybe as gave_up:
             client.resubmit({"command": "true"})
         over.set()
-        assert {request.headers["Idempotency-Key"] for request in service.requests} == {gave_up.value.key}
+        seen = {request.headers["Idempotency-Key"] for request in service.requests}
+        assert seen <= {gave_up.value.key}, "a late service may not even have looked at it yet"
 
     def test_with_the_key_of_before(self, service: Any, project: Path) -> None:
         with Client(service.url, "t") as client:

@@ -166,7 +166,7 @@ def test_looks_that_end_do_not_count(bench: Bench) -> None:
     """Also when they find nothing, and when the service is started again in between."""
     jobs = Jobs(bench, Metric())
     for number in range(8):
-        jobs.print(b"nothing" if number % 2 else b"loss %d\n" % number)
+        jobs.print(b"nothing, " if number % 2 else b"loss %d\n" % number)
         jobs.watcher.look()
         assert jobs.store.output_place(jobs.workers[0]).tries == 0
         jobs.begin()
