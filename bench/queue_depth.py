@@ -87,6 +87,8 @@ def _through_the_service(queued: int) -> dict[str, float]:
 
 
 def _asked(service: Service, client: Client, queued: int) -> dict[str, float]:
+    while not client.overview()["waiting"]:  # after a start the first look reads everything
+        time.sleep(0.1)
     looks: list[float] = []
     over = threading.Event()
     looking = threading.Thread(target=_look, args=(service, looks, over))

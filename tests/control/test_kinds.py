@@ -156,3 +156,26 @@ def test_who_has_waited_for_too_long_reserves_its_place() -> None:
     w.now = 3600.0
     assert w.submit(job(900, cpus=0.5)) == [], "the first of the queue has reserved the node"
     assert set(now(w).refusals) >= {w.job(2).shape}
+
+
+@pytest.mark.parametrize(
+    ("more", "less"),
+    [
+        ({"cpus": 2.4}, {"cpus": 2.0}),
+        ({"cpus": 1, "memory": int(2.4e9)}, {"cpus": 1, "memory": int(2e9)}),
+        ({"cpus": 0.25, "workers": 9}, {"cpus": 0.25, "workers": 8}),
+        ({"cpus": 0.25, "workers": (9, 9, 9)}, {"cpus": 0.25, "workers": (8, 9, 9)}),
+    ],
+)
+@pytest.mark.parametrize("preset", ["fifo", "elastic-fifo", "schedulearn"])
+def test_one_that_asks_for_a_little_less_than_the_others_of_its_kind(
+    preset: str, more: dict[str, Any], less: dict[str, Any]
+) -> None:
+    """In any order of coming, and again after those that asked for less are gone."""
+    w = World(node("a", cpus=8, memory=8e9), policy=preset)
+    w.submit(job(1, cpus=5.9, memory=int(5.9e9)))
+    w.started(1)
+    assert w.submit(job(2, **more), job(3, **more)) == []
+    fits = 4 if preset == "elastic-fifo" or less.get("workers") != (8, 9, 9) else None
+    assert w.submit(job(4, **less)) == ([fits] if fits else [])
+    assert w.submit(job(5, **more)) == []

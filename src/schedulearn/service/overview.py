@@ -98,6 +98,8 @@ class _Reasons:
                 self._looking.start()
         if self._looking is not None and self._cost < _QUICK:
             self._looking.join(_PATIENCE)
+            if self._looking.is_alive():  # it is known already that it is not quick
+                self._cost = max(self._cost, _QUICK)
         return self._known
 
     def _look(self, serial: int) -> None:
