@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -26,6 +27,8 @@ from schedulearn.executors.docker.rules import CHECKPOINT, WORK
 _SIGNAL = 128  # what a shell and an init add to the signal that killed their program
 _LAST_SIGNAL = 64
 _NOBODY_SAW = 255  # what the engine says of a container that was gone when the engine began
+_TOLD_TO_END = (_SIGNAL + signal.SIGTERM, _SIGNAL + signal.SIGKILL)
+_YOUNG = 30.0  # seconds: an engine gives a container half of that between the two signals
 _LARGEST_SPOOL = 20 << 20  # bytes; the library keeps it below 16 MiB
 
 
@@ -158,10 +161,15 @@ class Ender:
 
         What the program's exit code then says is not how the training went.
         """
-        unclean = state.exit_code == _NOBODY_SAW
+        unclean = state.exit_code == _NOBODY_SAW or _taken_along(state)
         if not (silent or unclean) or (self._containers.keeps_running() and not unclean):
             return False
         return not self._containers.saw_end(state)
+
+
+def _taken_along(state: State) -> bool:
+    """An engine that is stopped while it starts a container may end that, too, though it keeps those that run."""
+    return state.exit_code in _TOLD_TO_END and state.seconds < _YOUNG and not state.out_of_memory
 
 
 def carried_group(paths: WorkerPaths) -> bool:
