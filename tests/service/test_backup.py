@@ -52,13 +52,14 @@ def test_round_trip(data: Path, tmp_path: Path) -> None:
 def test_what_belongs_to_running_processes_is_left_out(data: Path, tmp_path: Path) -> None:
     """A restored folder must not take the original's processes for its own: it would kill them as left-overs."""
     (data / "service.json").write_text("{}")
+    (data / "reserve").write_bytes(bytes(4096))
     folder = DataFolder(data)
     with held(folder, "api"), held(folder, "scheduler"), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as nudge:
         nudge.bind(str(data / "nudge.sock"))
         backup(data, tmp_path / "b.tar.gz")
     with tarfile.open(tmp_path / "b.tar.gz") as tar:
         names = set(tar.getnames())
-    assert not names & {CLAIM, "service.json", "nudge.sock", "api.lock", "scheduler.lock"}
+    assert not names & {CLAIM, "service.json", "nudge.sock", "api.lock", "scheduler.lock", "reserve"}
     assert "jobs/1/run/model.pt" in names
 
 

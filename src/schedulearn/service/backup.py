@@ -26,7 +26,7 @@ from schedulearn.store import open_store
 
 _LOG = logging.getLogger(__name__)
 _NOTE, _DATABASE = "backup.json", "schedulearn.db"
-_LEFT_OUT = {_DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm", "service.json", "nudge.sock", "beside.sock"}
+_LEFT_OUT = {_DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm", "service.json", "nudge.sock", "beside.sock", "reserve"}
 _CLAIM = "claim"  # says which process runs a worker here; a restored folder has no claim to it
 _OWN = ".backup-"  # how folders begin that a backup makes for itself
 
