@@ -311,6 +311,16 @@ def test_back_off_goes_on_over_a_restart(bench: Bench) -> None:
     assert bench.cycle(10.0) == [("start", "1.2.0")]
 
 
+def test_back_off_ends_though_the_clock_was_set_back_and_nobody_knows_by_how_much(bench: Bench) -> None:
+    bench.running(max_restarts=1)
+    bench.exited("1.1.0", BROKEN)
+    bench.cycle()
+    bench.clock.pass_time(-3600.0)
+    bench.live()
+    assert bench.cycle(1.0) == []
+    assert bench.cycle(10.0) == [("start", "1.2.0")]
+
+
 def test_a_scheduler_that_was_replaced_may_not_write_any_more(bench: Bench) -> None:
     old = bench.scheduler
     bench.live()

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
 
 from schedulearn.api.connections import Connection, Connections
+from schedulearn.api.ending import told_to_end
 
 TRUST = "schedulearn.trust"  # in a request's scope: call it once it is known who asks
 _BACKLOG = 2048
@@ -270,6 +271,7 @@ class Server(uvicorn.Server):
         doors = [Door(sock, self.open_connections, protocol, self._tls) for sock in sockets or ()]
         self.servers = doors  # type: ignore[assignment] # it is only ever told to close them
         self.started = True
+        self.should_exit |= told_to_end()
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 5 == 0:  # every half second

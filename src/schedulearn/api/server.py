@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from schedulearn.api.app import create_app
 from schedulearn.api.connections import Connections, Limits, limits_for_this_process
 from schedulearn.api.door import Server
+from schedulearn.api.ending import told_to_end
 from schedulearn.api.names import guarded_names
 from schedulearn.api.sparing import spare_the_log
 from schedulearn.domain.errors import SchedulearnError
@@ -136,6 +137,8 @@ def _run(
     tls: ssl.SSLContext | None,
 ) -> None:
     make_server(app, limits, on_exit, tls, log_level).run(sockets=[listening])
+    if told_to_end():  # before the server took signals over
+        raise KeyboardInterrupt
 
 
 def make_server(
@@ -163,4 +166,5 @@ def _wait_for_signal() -> None:
     done = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: done.set())
-    done.wait()
+    if not told_to_end():
+        done.wait()

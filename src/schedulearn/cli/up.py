@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -216,8 +215,9 @@ def up(
         return start_detached(options.data, arguments(options), only)
     if only == PAGE:
         return page_alone(options)
-    # SIGTERM ends it as Ctrl-C does: by unwinding, so that leases and locks are given back.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    from schedulearn.api.ending import end_on_signals
+
+    end_on_signals()
     try:
         with server_errors():
             from schedulearn.api.server import serve
@@ -236,7 +236,9 @@ def up(
 
 def page_alone(options: "Options") -> int:
     """The page in a process of its own. It needs no data folder: it asks the service for everything."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an end like any other
+    from schedulearn.api.ending import end_on_signals
+
+    end_on_signals()
     try:
         with server_errors(), suppress(KeyboardInterrupt):
             from schedulearn.api.server import serve_page

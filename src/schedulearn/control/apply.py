@@ -6,7 +6,7 @@ from typing import Any
 
 from schedulearn.control import hot, limits, moves, nodes, resizing, share, targets
 from schedulearn.control.running import accrue, now_runs, pause, pause_confirmed, resume, settle, watch_time_limit
-from schedulearn.control.state import State
+from schedulearn.control.state import State, back_off
 from schedulearn.control.stopping import stop_attempt
 from schedulearn.domain import events as ev
 from schedulearn.domain.commands import ForgetJob, StopWorker
@@ -18,7 +18,6 @@ from schedulearn.domain.spec import Workers
 from schedulearn.domain.states import FINISHED, PASSING, JobState, StopReason, Trigger
 from schedulearn.domain.units import format_duration
 
-_BACKOFF_FIRST, _BACKOFF_MOST = 5.0, 600.0  # seconds
 _IN_SPEC = ("workers", "target")  # what an update changes in the job's spec
 
 
@@ -263,8 +262,8 @@ def _ended_by_itself(state: State, job: Job, now: float) -> None:
 
 
 def _retry(state: State, job: Job, outcome: Outcome, now: float) -> None:
-    delay = min(_BACKOFF_FIRST * 2**job.restarts, _BACKOFF_MOST)
     job.restarts += 1
+    delay = back_off(job)
     job.not_before = now + delay
     tries = f"restart {job.restarts} of {job.spec.max_restarts}"
     _requeue(state, job, now, f"{outcome.words()}; {tries} in {format_duration(delay)}")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from schedulearn.control import growth, hot, moves
-from schedulearn.control.state import REGROW_AFTER, State, belongs_to
+from schedulearn.control.state import REGROW_AFTER, State, back_off, belongs_to
 from schedulearn.domain.ids import JobId
 from schedulearn.domain.job import Attempt, Job, Lease
 from schedulearn.domain.node import Node
@@ -134,6 +134,8 @@ def _index(state: State, job: Job, now: float) -> None:
     for wanted in waits:
         state.dependants[wanted].add(job.id)
     if job.state is JobState.QUEUED and not waits and job.id not in state.pending:
+        # The clock may have been set back since, and what kept it steady be lost.
+        job.not_before = min(job.not_before, now + back_off(job))
         if job.not_before > now:
             state.wake_for(job, job.not_before)
         else:

@@ -22,6 +22,7 @@ from schedulearn.policies.stages import Facts, KeyChanges, Memory, Order, Refusa
 
 REGROW_AFTER = 30.0  # seconds before a job may grow that has lost a worker; doubled with each that an attempt loses
 _ORDER = "order"  # whose memory it is
+_BACKOFF_FIRST, _BACKOFF_MOST = 5.0, 600.0  # seconds
 
 
 @dataclass(slots=True)
@@ -328,3 +329,8 @@ def new_memory(order: Order) -> Memory:
 
 def belongs_to(memory: Memory, order: Order) -> bool:
     return bool(memory.get(_ORDER) == type(order).__name__)
+
+
+def back_off(job: Job) -> float:
+    """Seconds before a job that has failed so often is started again."""
+    return float(min(_BACKOFF_FIRST * 2 ** (job.restarts - 1), _BACKOFF_MOST))
