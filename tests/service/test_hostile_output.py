@@ -162,6 +162,32 @@ def test_what_the_service_died_over_is_matched_again_twice(
     assert len(skipped) == (deaths == 3)
 
 
+def test_what_is_left_out_is_told_although_the_service_dies_meanwhile(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(kind: str) -> int:
+        return sum(stored.event.kind == kind for stored in jobs.store.events_after(0, ONE))
+
+    def dies_telling(*_: Any) -> None:
+        raise Died
+
+    jobs = Jobs(bench, Metric())
+    jobs.store.claim_output(jobs.workers * progress._TRIES)
+    with monkeypatch.context() as patched, pytest.raises(Died):
+        patched.setattr(Store, "note_once", dies_telling)
+        jobs.begin()
+    jobs.begin()
+    assert told("output_skipped") == 1
+    jobs.print(b"loss 1\n")
+    monkeypatch.setattr(Reader, "read", lambda *_: 1 / 0)
+    with monkeypatch.context() as patched, pytest.raises(Died):
+        patched.setattr(Store, "note_once", dies_telling)
+        jobs.watcher.look()
+    jobs.begin()
+    jobs.watcher.look()
+    assert told("output_unread") == 1
+
+
 def test_looks_that_end_do_not_count(bench: Bench) -> None:
     """Also when they find nothing, and when the service is started again in between."""
     jobs = Jobs(bench, Metric())

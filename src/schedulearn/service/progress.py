@@ -117,9 +117,9 @@ class ProgressWatcher:
     def _skip(self, worker: WorkerId, folder: Path) -> int:
         """What the service has died over again and again, or what was printed meanwhile, is left out."""
         end = logs.read(folder / "log", None, 0).end
-        self._store.add_found([Found(worker, end)])
         cause = f"a part of its output was not searched for its metric: the service ended {_TRIES} times over it"
-        self._store.note_once(HistoryEvent(self._clock.now(), "output_skipped", cause, worker.job, worker.attempt))
+        self._tell(worker, "output_skipped", cause)
+        self._store.add_found([Found(worker, end)])
         return end
 
     def finish(self, worker: WorkerId) -> bool:
@@ -208,8 +208,12 @@ class ProgressWatcher:
     def _give_up(self, worker: WorkerId, error: BaseException) -> None:
         _LOG.warning("the output of %s is not searched any more: %r", worker, error)
         cause = f"its output is not searched for its metric any more: {error}"[:_LONGEST_CAUSE]
+        self._tell(worker, "output_unread", cause)
         self._store.give_up_output(worker)
-        self._store.note_once(HistoryEvent(self._clock.now(), "output_unread", cause, worker.job, worker.attempt))
+
+    def _tell(self, worker: WorkerId, kind: str, cause: str) -> None:
+        """In the story of its job; before it is so: should the service die in between, it would never be told."""
+        self._store.note_once(HistoryEvent(self._clock.now(), kind, cause, worker.job, worker.attempt))
 
     def _claim(self, watched: Iterable[_Watched]) -> None:
         """Say that they are searched now, before anything is matched: who dies over it leaves that behind, and after

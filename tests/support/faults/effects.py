@@ -1,14 +1,16 @@
 """Where the service touches the world: each touch may be its last, and the store may fail for a while."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import sqlalchemy as sa
 
 from schedulearn.domain.errors import StoreError
 from schedulearn.service.config import DataFolder
 from schedulearn.store import Store, open_store
+from schedulearn.store.condition import Deed
 
 
 class Crash(BaseException):
@@ -20,16 +22,29 @@ class Effects:
 
     def __init__(self) -> None:
         self._left: int | None = None  # effects until the crash; None: there is none to come
+        self._outage_to_come: tuple[int, str] | None = None  # after so many effects, and how
         self.outage = ""  # how the store fails now: "", "refuses", "forgets" (fails after it has written)
 
     def crash_after(self, effects: int) -> None:
         self._left = effects
 
+    def fail_after(self, effects: int, how: str) -> None:
+        """The store fails from then on."""
+        self._outage_to_come = effects, how
+
+    def work_again(self) -> None:
+        self._outage_to_come, self.outage = None, ""
+
     def defuse(self) -> None:
         self._left = None
+        self.work_again()
 
     def step(self) -> None:
         """The place between two effects."""
+        if self._outage_to_come:
+            left, how = self._outage_to_come
+            self._outage_to_come = (left - 1, how) if left else None
+            self.outage = self.outage if left else how
         if self._left is None:
             return
         if self._left <= 0:
@@ -52,10 +67,14 @@ def opened(folder: DataFolder, effects: Effects) -> Store:
     database.engine.dispose()
     read, write = database.read, database.write
 
+    def fails(deed: Deed, why: str) -> NoReturn:
+        database.condition.failed(deed, why, time.monotonic() - 1.0)
+        raise StoreError(why)
+
     @contextmanager
     def reading() -> Iterator[sa.Connection]:
         if effects.outage == "refuses":
-            raise StoreError("the store is away")
+            fails(Deed.READ, "the store is away")
         with read() as connection:
             yield connection
 
@@ -63,12 +82,12 @@ def opened(folder: DataFolder, effects: Effects) -> Store:
     def writing() -> Iterator[sa.Connection]:
         effects.step()
         if effects.outage == "refuses":
-            raise StoreError("the store is away")
+            fails(Deed.BEGIN, "the store is away")
         with write() as connection:
             yield connection
         effects.step()
         if effects.outage == "forgets":
-            raise StoreError("the store went away before it said that it had written")
+            fails(Deed.WRITE, "the store went away before it said that it had written")
 
     database.read, database.write = reading, writing  # type: ignore[method-assign]
     return store

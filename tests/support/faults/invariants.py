@@ -58,6 +58,7 @@ def _of_job(run: Run, row: JobRow) -> Iterator[str]:
     yield from _history(row, store.events_after(0, job.id, 10_000))
     for attempt in attempts:
         yield from _of_attempt(run, attempt)
+    yield from _points(run, row)
     if job.state in FINISHED:
         yield from _ending(run, row, attempts)
 
@@ -93,6 +94,24 @@ def _of_attempt(run: Run, attempt: Attempt) -> Iterator[str]:
                 yield f"worker {worker.id} {worker.outcome.words()}, and was never started"
         elif real.end and worker.outcome != real.end.outcome and not run.world.was_given_up(worker.id):
             yield f"worker {worker.id} really {real.end.outcome.words()}; it is said: {worker.outcome.words()}"
+
+
+def _points(run: Run, row: JobRow) -> Iterator[str]:
+    """What its workers printed is in its curve, each line once."""
+    assert run.life
+    store, job = run.life.store, row.job
+    curve = [(point.step, point.value) for point in store.curve(job.id, job.spec.metric.name, 10_000)]
+    skipped = any(stored.event.kind == "output_skipped" for stored in store.events_after(0, job.id, 10_000))
+    for worker, output in run.world.output.items():
+        if worker.job != job.id:
+            continue
+        found = [point for point in curve if int(point[1]) == worker.attempt]
+        may_lack = skipped or run.world.was_given_up(worker)
+        wanted = [point for point in output.points if point in found] if may_lack else output.points
+        if found != wanted:
+            yield f"worker {worker} printed {len(output.points)} points, and {len(found)} were stored"
+        if not output.is_whole():
+            yield f"the output of worker {worker} is not what it printed"
 
 
 def _ending(run: Run, row: JobRow, attempts: list[Attempt]) -> Iterator[str]:

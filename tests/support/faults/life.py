@@ -8,6 +8,7 @@ from schedulearn.control.explain import Explanation
 from schedulearn.domain.events import Event
 from schedulearn.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.paths import WorkerPaths
+from schedulearn.service import progress
 from schedulearn.service.auth import Caller
 from schedulearn.service.clock import keep, resumed
 from schedulearn.service.config import DataFolder
@@ -15,7 +16,6 @@ from schedulearn.service.gateway import Gateway
 from schedulearn.service.identity import Identities
 from schedulearn.service.launch import Launcher
 from schedulearn.service.lineage import settle
-from schedulearn.service.progress import ProgressWatcher
 from schedulearn.service.roles import SchedulerLease
 from schedulearn.service.scheduler import Scheduler
 from schedulearn.service.shares import Loop
@@ -23,6 +23,7 @@ from schedulearn.service.views import BuiltInPolicies
 from support.faults.effects import Effects, opened
 from support.faults.world import LOST_AFTER, FaultyExecutor, Machines
 
+_LOOKS_EVERY = progress._EVERY
 ANN = Caller("ann", "admin", id=1)
 
 
@@ -30,7 +31,7 @@ class Life:
     """Opened from what is in the folder; `drop` forgets all that was in memory."""
 
     def __init__(self, folder: DataFolder, world: Machines, effects: Effects, wake: Callable[[], None]) -> None:
-        self._wake = wake
+        self._wake, self._world, self._over = wake, world, False
         self.clock = resumed(folder.clock)
         self.store = opened(folder, effects)
         try:
@@ -45,7 +46,7 @@ class Life:
         keep(clock, folder.clock)
         lease = SchedulerLease(store, clock, folder.root, partial(keep, clock, folder.clock))
         lease.take(shared_database=False)
-        self.progress = ProgressWatcher(store, lambda worker: _folder_of(folder, worker), clock)
+        self.progress = progress.ProgressWatcher(store, lambda worker: _folder_of(folder, worker), clock)
         self.executor = FaultyExecutor(world, self._post, clock, effects)
         launcher = Launcher(store, folder, Identities())
         self.scheduler = Scheduler(store, self.executor, clock, lease, launcher, self.progress, lost_after=LOST_AFTER)
@@ -59,12 +60,20 @@ class Life:
             waiting=lambda _: [],
             clock=clock.now,
         )
+        self._read_output()
+
+    def _read_output(self) -> None:
+        """As the watcher's thread does."""
+        if not self._over:
+            self._world.later(_LOOKS_EVERY, self._read_output)
+            self.progress.look()
 
     def _post(self, event: Event) -> None:
         self.scheduler.post(event)
         self._wake()
 
     def drop(self) -> None:
+        self._over = True
         self.executor.close()
         self.scheduler.close()
         self.store.close()

@@ -33,7 +33,7 @@ class Run:
 
     def __init__(self, schedule: Schedule, root: Path) -> None:
         self.schedule, self.folder = schedule, DataFolder(root)
-        self.world, self.effects = Machines(schedule.seed), Effects()
+        self.world, self.effects = Machines(schedule.seed, root), Effects()
         self.life: Life | None = None
         self.jobs: dict[int, JobId] = {}  # by the key of its submission
         self.specs: dict[int, dict[str, Any]] = {}
@@ -132,8 +132,8 @@ class Run:
                 self._down, self._torn = data["seconds"], data["torn"]
                 self.effects.crash_after(data["effects"])
             case "outage":
-                self.effects.outage = data["how"]
-                self.world.later(data["seconds"], partial(setattr, self.effects, "outage", ""))
+                self.effects.fail_after(self.world.draw("outage", event.at).randrange(8), data["how"])
+                self.world.later(data["seconds"], self.effects.work_again)
             case "cut" | "reboot":
                 getattr(self.world, event.kind)(data["node"])
                 self.world.later(data["seconds"], partial(self.world.back, data["node"]))
@@ -162,7 +162,6 @@ class Run:
 
     def _calm(self) -> None:
         """No more faults. People let go on what they held back."""
-        self.effects.outage = ""
         self.effects.defuse()
         self.world.slowness = 1.0
         for name, machine in self.world.machines.items():

@@ -80,6 +80,7 @@ def _job(rng: random.Random, number: int) -> dict[str, Any]:
         "depends": rng.randrange(number) if number and rng.random() < 0.15 else None,
         "preemptible": rng.choice(("auto", "true", "true", "false")),
         "priority": rng.choice((10, 50, 50, 90)),
+        "prints": number % 3 == 0,  # its metric, for the service to find
     }
 
 

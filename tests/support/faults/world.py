@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from schedulearn.domain.group import Group
@@ -20,15 +21,18 @@ from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.ports import Clock, EventSink, Launch
 from schedulearn.domain.resources import CPUS, MEMORY
 from schedulearn.domain.usage import Limits
+from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.sim.executor import SimulatedExecutor, World
 from schedulearn.sim.worker import Behaviour, End
 from support.builders import node
 from support.faults.effects import Effects
+from support.faults.output import Output
 from support.faults.schedule import NODES
 
 BEGIN = 1_700_000_000.0
 LOST_AFTER = 40.0  # seconds of silence after which a server's workers are given up
 ORPHAN_AFTER = 6.0  # seconds after which what nobody asks for is removed
+_PRINTS_EVERY = 1.7  # seconds
 _GONE = Outcome(Ending.LOST, detail="its machine began anew")
 
 
@@ -48,13 +52,15 @@ class Machine:
 class Machines(World):
     """Virtual time with an agenda; remembers each start and end."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, root: Path) -> None:
         super().__init__(self._behaviour, at=BEGIN)
+        self._root = root  # of the data folder, in which the output of workers lies
         self.seed, self.off, self.slowness = seed, 0.0, 1.0  # `off`: the wall clock, from the true time
         self.machines = {name: Machine(node(name, cpus=c, gpus=g)) for name, (c, g) in NODES.items()}
         self.jobs_do: dict[str, dict[str, object]] = {}  # by name: what its workers do
         self.launches: dict[WorkerId, Launch] = {}
         self.begun: dict[WorkerId, float] = {}
+        self.output: dict[WorkerId, Output] = {}
         self.done: dict[JobId, float] = defaultdict(float)  # seconds of work that were saved
         self.problems: list[str] = []
         self.clock_lost = False  # the service had to begin anew with the wall clock, whatever that said
@@ -128,6 +134,9 @@ class Machines(World):
         self.launches[launch.worker] = launch
         self.begun[launch.worker] = self.now()
         super().launch(launch)
+        if self.jobs_do[launch.spec.name]["prints"] and launch.worker.rank == 0 and self.running(launch.worker):
+            self.output[launch.worker] = Output(WorkerPaths.of(self._root, launch.worker).log, launch.worker.attempt)
+            self.later(_PRINTS_EVERY, partial(self._print, launch.worker))
 
     def forget(self, job: JobId) -> None:
         """It is the world's memory, too: only whether it is there matters."""
@@ -143,8 +152,17 @@ class Machines(World):
             for watcher in list(self.watchers):
                 watcher(worker)
 
+    def _print(self, worker: WorkerId) -> None:
+        found = self.running(worker)
+        if found:
+            if not found._paused:
+                self.output[worker].print()
+            self.later(_PRINTS_EVERY, partial(self._print, worker))
+
     def _note_end(self, worker: WorkerId) -> None:
         found = self._workers[worker]
+        if worker in self.output:
+            self.output[worker].end()
         if found.end and found.end.saved:
             self.done[worker.job] += found.usage(found.end.at).cpu_seconds
 
