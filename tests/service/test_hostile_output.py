@@ -173,16 +173,18 @@ def test_what_is_left_out_is_told_although_the_service_dies_meanwhile(
 
     jobs = Jobs(bench, Metric())
     jobs.store.claim_output(jobs.workers * progress._TRIES)
-    with monkeypatch.context() as patched, pytest.raises(Died):
+    with monkeypatch.context() as patched:
         patched.setattr(Store, "note_once", dies_telling)
-        jobs.begin()
+        with pytest.raises(Died):
+            jobs.begin()
     jobs.begin()
     assert told("output_skipped") == 1
     jobs.print(b"loss 1\n")
     monkeypatch.setattr(Reader, "read", lambda *_: 1 / 0)
-    with monkeypatch.context() as patched, pytest.raises(Died):
+    with monkeypatch.context() as patched:
         patched.setattr(Store, "note_once", dies_telling)
-        jobs.watcher.look()
+        with pytest.raises(Died):
+            jobs.watcher.look()
     jobs.begin()
     jobs.watcher.look()
     assert told("output_unread") == 1

@@ -97,7 +97,10 @@ def _of_attempt(run: Run, attempt: Attempt) -> Iterator[str]:
 
 
 def _points(run: Run, row: JobRow) -> Iterator[str]:
-    """What its workers printed is in its curve, each line once."""
+    """What its workers printed is in its curve, each line once.
+
+    Some may be missing of a worker that was given up with its server, and where the story says that some was left out.
+    """
     assert run.life
     store, job = run.life.store, row.job
     curve = [(point.step, point.value) for point in store.curve(job.id, job.spec.metric.name, 10_000)]

@@ -23,7 +23,6 @@ from schedulearn.service.views import BuiltInPolicies
 from support.faults.effects import Effects, opened
 from support.faults.world import LOST_AFTER, FaultyExecutor, Machines
 
-_LOOKS_EVERY = progress._EVERY
 ANN = Caller("ann", "admin", id=1)
 
 
@@ -65,7 +64,7 @@ class Life:
     def _read_output(self) -> None:
         """As the watcher's thread does."""
         if not self._over:
-            self._world.later(_LOOKS_EVERY, self._read_output)
+            self._world.later(progress._EVERY, self._read_output)
             self.progress.look()
 
     def _post(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""What a simulated worker prints: a real file, which the service reads while it is there, and which nobody else does."""
+"""What a simulated worker prints: a real file, which the service reads while it is there."""
 
 from pathlib import Path
 

@@ -60,7 +60,7 @@ class Machines(World):
         self.jobs_do: dict[str, dict[str, object]] = {}  # by name: what its workers do
         self.launches: dict[WorkerId, Launch] = {}
         self.begun: dict[WorkerId, float] = {}
-        self.output: dict[WorkerId, Output] = {}
+        self.output: dict[WorkerId, Output] = {}  # of those that print
         self.done: dict[JobId, float] = defaultdict(float)  # seconds of work that were saved
         self.problems: list[str] = []
         self.clock_lost = False  # the service had to begin anew with the wall clock, whatever that said
@@ -134,7 +134,8 @@ class Machines(World):
         self.launches[launch.worker] = launch
         self.begun[launch.worker] = self.now()
         super().launch(launch)
-        if self.jobs_do[launch.spec.name]["prints"] and launch.worker.rank == 0 and self.running(launch.worker):
+        first = launch.worker.rank == 0  # the output of others is not searched while this one is there
+        if self.jobs_do[launch.spec.name]["prints"] and first and self.running(launch.worker):
             self.output[launch.worker] = Output(WorkerPaths.of(self._root, launch.worker).log, launch.worker.attempt)
             self.later(_PRINTS_EVERY, partial(self._print, launch.worker))
 
