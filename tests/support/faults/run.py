@@ -269,10 +269,22 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def _virtual(world: Machines) -> Iterator[None]:
     """The machine's clocks are the world's, and share loops need no threads."""
-    logging.getLogger("schedulearn").setLevel(logging.CRITICAL + 1)
     with (
+        _silence(),
         mock.patch.object(clock, "steady_time", world.now),
         mock.patch.object(clock, "time", SimpleNamespace(time=world.wall)),
         mock.patch.object(shares, "Loop", partial(VirtualLoop, world)),
     ):
         yield
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """What goes wrong here is meant to."""
+    log = logging.getLogger("schedulearn")
+    before = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
