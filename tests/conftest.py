@@ -19,8 +19,10 @@ settings.register_profile(
     "default", deadline=None, derandomize=not os.environ.get("EXPLORE"), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("default")
-# Whoever starts the tests in the background may have them ignore Ctrl-C, and programs started here would do the same.
+# Whoever starts the tests in the background may have them ignore what a terminal sends, and programs started here would
+# do the same.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

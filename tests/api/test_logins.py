@@ -124,7 +124,7 @@ def test_the_overview_shows_who_holds_what(world: Any, ann: Any, job: int) -> No
 
 def test_one_look_is_shared_for_a_moment(world: Any, ann: Any, bob: Any, job: int) -> None:
     looks: list[int] = []
-    world.gateway._lookout._waiting = lambda count: looks.append(count) or []
+    world.gateway._lookout._reasons._find = lambda count: looks.append(count) or []
     world.gateway._lookout._keep = 3600.0
     assert ann.get(f"{V1}/overview").json()["counts"]["queued"] == 1
     world.set_state(job, JobState.CANCELLED)

@@ -300,7 +300,7 @@ def test_the_disk_of_a_server_is_full(containers: DockerBench, daemons: Daemons)
     refused = containers.launch("true", job=2)
     executor.start(refused)
     outcome = containers.ended(refused)
-    assert outcome.ending is Ending.NOT_STARTED
+    assert outcome.ending is Ending.NODE_FAULT, "it is not the job's"
     assert "no space left" in outcome.detail
     filler.unlink()
     again = containers.launch("true", job=2, attempt=2)

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from schedulearn.domain.errors import StoreAway
 from schedulearn.store import Store, engine, open_store
 from schedulearn.store.condition import Condition, Deed
+from support.postgresql import PostgreSQL
 from support.waiting import wait_until
 
 LOST, BACK = "it is tried again", "can be used again"
@@ -122,7 +123,7 @@ def test_a_full_database_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 @pytest.fixture
-def stopped(postgresql: str) -> Iterator[Any]:
+def stopped() -> Iterator[Any]:
     """Stops the process that serves a connection; it is let go at the end."""
     pids: list[int] = []
 
@@ -137,8 +138,8 @@ def stopped(postgresql: str) -> Iterator[Any]:
 
 
 @pytest.fixture
-def server(postgresql: str) -> Iterator[Store]:
-    with open_store(f"postgresql://schedulearn@/postgres?host={postgresql}") as store:
+def server(postgresql: PostgreSQL) -> Iterator[Store]:
+    with open_store(postgresql.url("postgres")) as store:
         yield store
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from schedulearn.domain.errors import SchedulearnError, StoreError
+from schedulearn.domain.errors import InvalidSpec, SchedulearnError, StoreError
 from schedulearn.domain.ids import JobId, NodeName
 from schedulearn.domain.outcome import Ending, Outcome
 from schedulearn.domain.spec import JobSpec, Launcher, Preemptible
@@ -171,6 +171,8 @@ class Run:
 
     def _release(self) -> None:
         self._ask(self._resume_all)
+        for name in self.world.machines:  # a drain may have been asked for again after its end was
+            self._ask(lambda gateway, name=name: gateway.servers.drain(ANN, NodeName(name), False))
         self.world.later(20.0, self._release)
 
     def _resume_all(self, gateway: Gateway) -> None:
@@ -204,7 +206,11 @@ class Run:
         depends = () if data["depends"] is None else (data["depends"],)
         others = tuple(self.jobs[other] for other in depends if other in self.jobs)
         others = tuple(other for other in others if "delete" not in self.tried.get(other, ()))
-        row = gateway.submitted(ANN, key, key) or gateway.submit(ANN, _spec(data, others), key, key)
+        try:
+            row = gateway.submitted(ANN, key, key) or gateway.submit(ANN, _spec(data, others), key, key)
+        except InvalidSpec:  # no server that was ever seen could run it
+            self.world.later(10.0, partial(self._ask, partial(self._submit, data)))
+            raise
         self.jobs[data["key"]] = row.job.id
 
     def _act(self, kind: str, data: dict[str, Any]) -> None:
@@ -262,10 +268,22 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def _virtual(world: Machines) -> Iterator[None]:
     """The machine's clocks are the world's, and share loops need no threads."""
-    logging.getLogger("schedulearn").setLevel(logging.CRITICAL + 1)
     with (
+        _silence(),
         mock.patch.object(clock, "steady_time", world.now),
         mock.patch.object(clock, "time", SimpleNamespace(time=world.wall)),
         mock.patch.object(shares, "Loop", partial(VirtualLoop, world)),
     ):
         yield
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """What goes wrong here is meant to."""
+    log = logging.getLogger("schedulearn")
+    before = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
