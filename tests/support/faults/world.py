@@ -60,6 +60,7 @@ class Machines(World):
         self.jobs_do: dict[str, dict[str, object]] = {}  # by name: what its workers do
         self.launches: dict[WorkerId, Launch] = {}
         self.begun: dict[WorkerId, float] = {}
+        self.woken: set[WorkerId] = set()  # who stood still when it was told to end
         self.output: dict[WorkerId, Output] = {}  # of those that print
         self.done: dict[JobId, float] = defaultdict(float)  # seconds of work that were saved
         self.problems: list[str] = []
@@ -174,17 +175,21 @@ class Machines(World):
             if other.job == new.job and other.attempt != new.attempt and not given_up:
                 self.problems.append(f"worker {new} was started while {other} ran")
             shared = set(launch.devices) & set(self.launches[other].devices)
-            if shared and not given_up and not self._workers[other]._paused:
+            if shared and not given_up and not self._stands_still(other):
                 self.problems.append(f"worker {new} was given {sorted(shared)} while {other} had it")
 
         self._check_room(launch)
+
+    def _stands_still(self, worker: WorkerId) -> bool:
+        """Suspended for others; or it was, and has been woken to end: its place is theirs all the same."""
+        return self._workers[worker]._paused or worker in self.woken
 
     def _check_room(self, launch: Launch) -> None:
         """Who stands still for others keeps its memory alone."""
         there = [w for w in self.all_running() if self.launches[w].node == launch.node and not self.was_given_up(w)]
         has = self.machines[launch.node].node.capacity
         memory = sum(one.spec.resources.memory or 0 for one in [launch, *(self.launches[w] for w in there)])
-        computing = [self.launches[w] for w in there if not self._workers[w]._paused]
+        computing = [self.launches[w] for w in there if not self._stands_still(w)]
         cores = sum(one.spec.resources.cpus_min for one in [launch, *computing])
         for what, taken in ((MEMORY, memory), (CPUS, cores)):
             if taken > has[what]:
@@ -259,8 +264,14 @@ class FaultyExecutor(SimulatedExecutor):
         self._give(worker, node, lambda: super(FaultyExecutor, self).adopt(worker, node))
 
     def stop(self, worker: WorkerId, node: NodeName, grace: float) -> None:
-        self._give(worker, node, lambda: super(FaultyExecutor, self).stop(worker, node, grace))
+        self._give(worker, node, lambda: self._stop(worker, node, grace))
         self._unwanted.add(worker)
+
+    def _stop(self, worker: WorkerId, node: NodeName, grace: float) -> None:
+        found = self._machines.running(worker)
+        if found and found._paused:
+            self._machines.woken.add(worker)
+        super().stop(worker, node, grace)
 
     def pause(self, worker: WorkerId, node: NodeName) -> None:
         self._give(worker, node, lambda: super(FaultyExecutor, self).pause(worker, node))
