@@ -82,11 +82,15 @@ class Reserve:
         """Give it up where nothing else is left; make it again once there is plenty."""
         disk = look_at(self._root)
         if self._file.exists():
-            if disk.free < disk.reserve // 2:
-                self._file.unlink(missing_ok=True)
-                _LOG.warning("the disk of %s is full: what was kept back for the database is given up", self._root)
+            self.release_if_full()
         elif disk.free >= disk.reserve + 2 * disk.low:
             self._make(disk.reserve)
+
+    def release_if_full(self) -> None:
+        disk = look_at(self._root)
+        if disk.free < disk.reserve // 2 and self._file.exists():
+            self._file.unlink(missing_ok=True)
+            _LOG.warning("the disk of %s is full: what was kept back for the database is given up", self._root)
 
     def free(self) -> int:
         """Bytes that are left to others than the database."""

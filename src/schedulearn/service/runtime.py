@@ -67,7 +67,7 @@ class Runtime:
     def _open(self) -> None:
         make_data_folder(self.folder.root)
         if "scheduler" in self.options.roles:
-            Reserve(self.folder).adjust()  # else a full disk might keep the database from being opened
+            Reserve(self.folder).release_if_full()  # else a full disk might keep the database from being opened
         for role in sorted(self.options.roles):
             lock = RoleLock(self.folder, role)
             lock.acquire()
