@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from bench.figures import Figures
-from schedulearn.experiments.catalogue import CATALOGUE
-from schedulearn.experiments.measures import average, makespan, paired
-from schedulearn.experiments.runner import run_simulated
-from schedulearn.experiments.tables import interval
-from schedulearn.experiments.types import OURS
-from schedulearn.experiments.workloads import Arrivals, Draw, Jobs
-from schedulearn.traces.types import TraceJob
+from schedulearn.lab.experiments.catalogue import CATALOGUE
+from schedulearn.lab.experiments.measures import average, makespan, paired
+from schedulearn.lab.experiments.runner import run_simulated
+from schedulearn.lab.experiments.tables import interval
+from schedulearn.lab.experiments.types import OURS
+from schedulearn.lab.experiments.workloads import Arrivals, Draw, Jobs
+from schedulearn.lab.traces.types import TraceJob
 
 _NAMES = ("fixed-3", "random-5", "random-10", "random-15", "fixed-20", "random-20-intervals", "mixed-20", "mixed-30")
 _SEEDS, _OTHERS = 20, 80

@@ -5,23 +5,23 @@ import random
 import time
 
 from bench.figures import Figures, timed
-from schedulearn.control.apply import apply
-from schedulearn.control.cycle import run_cycle
-from schedulearn.control.decide import decide
-from schedulearn.control.forecast import forecast_starts
-from schedulearn.control.state import State
-from schedulearn.domain import events as ev
-from schedulearn.domain.commands import StartAttempt, StopWorker
-from schedulearn.domain.ids import DeviceId, JobId, NodeName
-from schedulearn.domain.job import Job
-from schedulearn.domain.node import Device, Node
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import JobSpec, Preemptible, WorkerResources, Workers
-from schedulearn.domain.speedup import SpeedUp, assumed_speedup
-from schedulearn.estimate.remaining import Estimate
-from schedulearn.policies.presets import PRESETS, build_policy
-from schedulearn.policies.stages import Policy
+from schedulearn.core.control.apply import apply
+from schedulearn.core.control.cycle import run_cycle
+from schedulearn.core.control.decide import decide
+from schedulearn.core.control.forecast import forecast_starts
+from schedulearn.core.control.state import State
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.commands import StartAttempt, StopWorker
+from schedulearn.core.domain.ids import DeviceId, JobId, NodeName
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.node import Device, Node
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.spec import JobSpec, Preemptible, WorkerResources, Workers
+from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
+from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.core.policies.presets import PRESETS, build_policy
+from schedulearn.core.policies.stages import Policy
 
 NODES, GPUS, RUNNING, QUEUED, FEW = 200, 8, 500, 10_000, 100
 _ROUNDS, _LONGEST = 200, 5.0  # decisions of each measurement, and the seconds after which no further one is made

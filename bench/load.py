@@ -19,9 +19,9 @@ import psutil
 from bench.figures import Figures, percentile, stopwatch, timed
 from bench.service import Service, folder
 from schedulearn.client import Client
-from schedulearn.service.clock import SteadyClock
-from schedulearn.service.config import DataFolder
-from schedulearn.service.housekeeping import Housekeeper, folder_size
+from schedulearn.service.common.clock import SteadyClock
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.upkeep.housekeeping import Housekeeper, folder_size
 from schedulearn.store import open_store
 
 QUEUED, RUNNING, CLIENTS, REPORTS, SHORT = 20_000, 200, 50, 1_000_000, 8_640  # one every ten seconds, for a day

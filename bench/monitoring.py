@@ -10,11 +10,11 @@ from typing import Any
 from bench.figures import Figures, median
 from bench.service import folder
 from bench.sleepers import NODE, WORKERS, processes, sleeping, wait
-from schedulearn.domain.ids import WorkerId
-from schedulearn.domain.ports import Executor
+from schedulearn.core.domain.ids import WorkerId
+from schedulearn.core.domain.ports import Executor
 from schedulearn.executors.process.cgroups import NO_CGROUPS
-from schedulearn.service.clock import SteadyClock
-from schedulearn.service.monitor import EVERY, Monitor
+from schedulearn.service.common.clock import SteadyClock
+from schedulearn.service.learn.monitor import EVERY, Monitor
 
 _LOOKS = 20
 _ROUNDS = 5  # questions to an engine for each container

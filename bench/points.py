@@ -2,9 +2,9 @@
 
 from bench.figures import Figures, median, percentile, stopwatch, timed
 from bench.service import folder
-from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, Worker
-from schedulearn.domain.spec import JobSpec
+from schedulearn.core.domain.ids import AttemptId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Attempt, Worker
+from schedulearn.core.domain.spec import JobSpec
 from schedulearn.store import Cycle, Point, Store, open_store
 
 _BATCHES, _BATCH = 1000, 1000

@@ -9,12 +9,12 @@ from bench.figures import Figures, median, timed
 from bench.service import Service, command, environment, folder
 from bench.world import Statements, World, fill, world
 from schedulearn.cli.top import gather
-from schedulearn.control.restore import restore
-from schedulearn.domain.ids import NodeName
-from schedulearn.domain.node import Node, NodeState
-from schedulearn.policies.presets import build_policy
-from schedulearn.service.explainer import Explainer
-from schedulearn.service.facts import LiveFacts
+from schedulearn.core.control.restore import restore
+from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.node import Node, NodeState
+from schedulearn.core.policies.presets import build_policy
+from schedulearn.service.gateway.explainer import Explainer
+from schedulearn.service.learn.facts import LiveFacts
 from schedulearn.store import Cycle, open_store
 
 MANY, FEW = 10_000, 100

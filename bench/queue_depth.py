@@ -11,8 +11,8 @@ from bench.figures import Figures, median, timed
 from bench.service import Service, folder
 from bench.world import World, fill, world
 from schedulearn.client import Client
-from schedulearn.domain.spec import JobSpec, WorkerResources
-from schedulearn.service.explainer import Explainer
+from schedulearn.core.domain.spec import JobSpec, WorkerResources
+from schedulearn.service.gateway.explainer import Explainer
 from schedulearn.store import open_store
 
 MANY, FEW = 20_000, 100

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.figures import Figures, median
 from bench.service import folder
-from schedulearn.live.saving import Training
+from schedulearn.lab.live.saving import Training
 
 _EXAMPLES = Path(__file__).parent.parent / "examples"
 _MODELS = {"vae.py": 29, "gru.py": 32, "birnn.py": 29}  # with their steps in an epoch

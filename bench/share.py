@@ -15,17 +15,17 @@ from bench.monitoring import cpu_of
 from bench.service import Service, folder, running
 from bench.sleepers import NODE, WORKERS, processes, sleeping, wait
 from schedulearn.client import Client
-from schedulearn.domain.ids import WorkerId
-from schedulearn.domain.job import Accrual
+from schedulearn.core.domain.ids import WorkerId
+from schedulearn.core.domain.job import Accrual
+from schedulearn.core.policies.share.flowcon import FlowCon
+from schedulearn.core.policies.sharing import ShareNode, Shares
+from schedulearn.core.policies.stages import Memory
 from schedulearn.executors.kernel.groups import read_limits
 from schedulearn.executors.process.cgroups import made_groups
-from schedulearn.policies.share.flowcon import FlowCon
-from schedulearn.policies.sharing import ShareNode, Shares
-from schedulearn.policies.stages import Memory
-from schedulearn.service.container_monitor import LiveContainerMonitor, Outlook
-from schedulearn.service.machine import Machine
-from schedulearn.service.monitor import EVERY
-from schedulearn.service.tenants import Roll, Tenant
+from schedulearn.service.learn.monitor import EVERY
+from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook
+from schedulearn.service.share.machine import Machine
+from schedulearn.service.share.tenants import Roll, Tenant
 from schedulearn.store import Point, Store
 
 _ITVAL = 20.0  # seconds: FlowCon's usual interval

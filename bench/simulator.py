@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figures
-from schedulearn.policies.presets import PRESETS
-from schedulearn.sim.engine import Simulation
-from schedulearn.sim.run import Request, prepare
+from schedulearn.core.policies.presets import PRESETS
+from schedulearn.lab.sim.engine import Simulation
+from schedulearn.lab.sim.run import Request, prepare
 
 SIZES = (1_000, 10_000, None)  # jobs; None: all
 _GROWTH = 10.0  # what all jobs may cost over 10,000

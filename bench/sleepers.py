@@ -6,15 +6,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from schedulearn.domain.events import Event, WorkerExited, WorkerStarted
-from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, Lease, Worker
-from schedulearn.domain.node import Node
-from schedulearn.domain.ports import Executor, Launch
-from schedulearn.domain.resources import CPUS, Resources
-from schedulearn.domain.spec import JobSpec
+from schedulearn.core.domain.events import Event, WorkerExited, WorkerStarted
+from schedulearn.core.domain.ids import AttemptId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Attempt, Lease, Worker
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.ports import Executor, Launch
+from schedulearn.core.domain.resources import CPUS, Resources
+from schedulearn.core.domain.spec import JobSpec
 from schedulearn.executors.process import ProcessExecutor
-from schedulearn.service.clock import SteadyClock
+from schedulearn.service.common.clock import SteadyClock
 from schedulearn.store import Cycle, Store, open_store
 
 WORKERS = 50

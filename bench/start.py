@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.figures import Figures, median
 from bench.service import Service, environment, folder
 from bench.world import Statements
-from schedulearn.service.config import Options
+from schedulearn.service.common.config import Options
 from schedulearn.service.runtime import Runtime
 
 _STARTS = 5

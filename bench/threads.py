@@ -18,17 +18,17 @@ from pathlib import Path
 
 from bench.figures import Figures, median
 from bench.service import folder
-from schedulearn.domain.events import Event, LimitsSet, WorkerExited, WorkerPaused, WorkerStarted
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.node import Node
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import JobSpec
-from schedulearn.domain.usage import Limits
+from schedulearn.core.domain.events import Event, LimitsSet, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.spec import JobSpec
+from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.inside import inside_folder, put_inside
 from schedulearn.executors.process import ProcessExecutor
 from schedulearn.executors.process.cgroups import PARENT, detect
-from schedulearn.service.clock import SteadyClock
+from schedulearn.service.common.clock import SteadyClock
 
 LIMITS = (0.5, 1.0, 1.5, 2.0)
 THREADS = (1, 2, 4)

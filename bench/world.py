@@ -7,24 +7,24 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from bench.service import folder
-from schedulearn.domain import events as ev
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.job import HistoryEvent, Job
-from schedulearn.domain.node import Node
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import JobSpec, WorkerResources
-from schedulearn.domain.states import JobState
-from schedulearn.domain.usage import Limits, Usage
-from schedulearn.service.clock import SteadyClock
-from schedulearn.service.config import DataFolder
-from schedulearn.service.identity import Identities
-from schedulearn.service.launch import Launcher
-from schedulearn.service.progress import ProgressWatcher
-from schedulearn.service.roles import SchedulerLease
-from schedulearn.service.scheduler import Scheduler
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import HistoryEvent, Job
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.spec import JobSpec, WorkerResources
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.domain.usage import Limits, Usage
+from schedulearn.service.common.clock import SteadyClock
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.common.identity import Identities
+from schedulearn.service.common.roles import SchedulerLease
+from schedulearn.service.loop.launch import Launcher
+from schedulearn.service.loop.scheduler import Scheduler
+from schedulearn.service.progress.progress import ProgressWatcher
 from schedulearn.store import Cycle, Store, open_store
 
 CORES = 8

@@ -6,7 +6,7 @@ With `--write` it is put into docs/architecture.md instead, between its two mark
 import sys
 from pathlib import Path
 
-from schedulearn.domain.states import FINISHED, TRANSITIONS, JobState
+from schedulearn.core.domain.states import FINISHED, TRANSITIONS, JobState
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
 BEGIN = "<!-- state diagram: made by scripts/state-diagram.py --write -->"

@@ -15,16 +15,16 @@ import uvicorn
 from fastapi import FastAPI
 
 from schedulearn.api.app import create_app
-from schedulearn.control.explain import Explanation
-from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease, Worker
-from schedulearn.domain.node import Device, Node
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.states import JobState
-from schedulearn.estimate.remaining import Estimate
-from schedulearn.service.auth import hash_token
-from schedulearn.service.gateway import Gateway
-from schedulearn.service.views import BuiltInPolicies
+from schedulearn.core.control.explain import Explanation
+from schedulearn.core.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Attempt, HistoryEvent, Job, Lease, Worker
+from schedulearn.core.domain.node import Device, Node
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.service.common.auth import hash_token
+from schedulearn.service.gateway.gateway import Gateway
+from schedulearn.service.gateway.views import BuiltInPolicies
 from schedulearn.store import Cycle, Store, open_store
 
 with warnings.catch_warnings():

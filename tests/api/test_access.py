@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from schedulearn.service.auth import hash_token
+from schedulearn.service.common.auth import hash_token
 
 NOW = 1_800_000_000.0
 
@@ -378,7 +378,7 @@ def test_archives_that_take_long_to_check_keep_nobody_else_waiting(
         f"while not os.path.exists({str(go)!r}) and os.getppid() == parent: time.sleep(0.01)\n"
     )
     monkeypatch.setattr("schedulearn.archive.child.__file__", str(waits))
-    monkeypatch.setattr("schedulearn.service.uploads._AT_ONCE", 45)  # as many users would send
+    monkeypatch.setattr("schedulearn.service.gateway.uploads._AT_ONCE", 45)  # as many users would send
 
     async def attack() -> list[int]:
         uploads = []

@@ -13,10 +13,10 @@ import pytest
 
 import schedulearn
 from schedulearn.api.auditing import ACTIONS
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.states import JobState
-from schedulearn.service import audit
-from schedulearn.service.auth import hash_token
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.states import JobState
+from schedulearn.service.common.auth import hash_token
+from schedulearn.service.gateway import audit
 
 V1 = "/api/v1"
 AUDIT = f"{V1}/audit"
@@ -248,7 +248,7 @@ def test_a_flood_from_everywhere_is_bounded_too(world: Any, root: Any) -> None:
 
 def test_a_refusal_stays_one_when_it_cannot_be_written_down(world: Any, bob: Any, job: int, problem: Any) -> None:
     def broken(*_: Any, **__: Any) -> None:
-        raise schedulearn.domain.errors.StoreError("the disk is full")
+        raise schedulearn.core.domain.errors.StoreError("the disk is full")
 
     world.store.add_audit = broken
     problem(bob.post(f"{V1}/jobs/{job}/cancel"), 403)
@@ -290,7 +290,7 @@ def test_it_is_only_ever_added_to() -> None:
 
 def test_an_act_and_its_line_are_kept_together_or_not_at_all(world: Any, ann: Any, monkeypatch: Any) -> None:
     def broken(*_: Any, **__: Any) -> None:
-        raise schedulearn.domain.errors.StoreError("the disk is full")
+        raise schedulearn.core.domain.errors.StoreError("the disk is full")
 
     for part in ("jobs", "accounts"):
         monkeypatch.setattr(f"schedulearn.store.{part}.record_act", broken)

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.states import JobState
-from schedulearn.service import gateway
-from schedulearn.service.config import Caps
-from schedulearn.service.housekeeping import DISK
+from schedulearn.core.domain.states import JobState
+from schedulearn.service.common.config import Caps
+from schedulearn.service.gateway import gateway
+from schedulearn.service.upkeep.housekeeping import DISK
 
 V1 = "/api/v1"
 JOB = {"command": "true"}

@@ -24,11 +24,11 @@ from schedulearn.api.crowd import TICKET, Crowd, TooMany
 from schedulearn.api.door import TRUST, Server
 from schedulearn.api.server import make_server
 from schedulearn.api.sparing import Sparing
-from schedulearn.domain.ids import AttemptId, JobId
-from schedulearn.domain.job import HistoryEvent
-from schedulearn.service.auth import Caller
-from schedulearn.service.certificate import certificate_for
-from schedulearn.service.config import Options
+from schedulearn.core.domain.ids import AttemptId, JobId
+from schedulearn.core.domain.job import HistoryEvent
+from schedulearn.service.common.auth import Caller
+from schedulearn.service.common.config import Options
+from schedulearn.service.upkeep.certificate import certificate_for
 
 LONG = 3600.0  # seconds: never, as far as a test is concerned
 PATIENT = Limits(total=64, header=LONG, stall=LONG)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.service.auth import hash_token
+from schedulearn.service.common.auth import hash_token
 
 V1 = "/api/v1"
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.job import Accrual
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.spec import JobSpec
-from schedulearn.domain.states import JobState
+from schedulearn.core.domain.job import Accrual
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.spec import JobSpec
+from schedulearn.core.domain.states import JobState
 from schedulearn.executors.common.folders import note_fetched
 from schedulearn.executors.common.paths import JobPaths
-from schedulearn.service.auth import hash_token
+from schedulearn.service.common.auth import hash_token
 from schedulearn.store import Point
 
 JOBS = "/api/v1/jobs"

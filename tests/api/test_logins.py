@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from schedulearn.api.spec import iso
-from schedulearn.domain.states import JobState
-from schedulearn.service import logins
+from schedulearn.core.domain.states import JobState
+from schedulearn.service.gateway import logins
 
 V1 = "/api/v1"
 

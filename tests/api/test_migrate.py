@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.job import Move, Spot
-from schedulearn.domain.node import Node, NodeState
-from schedulearn.domain.resources import Resources
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.job import Move, Spot
+from schedulearn.core.domain.node import Node, NodeState
+from schedulearn.core.domain.resources import Resources
 
 JOBS = "/api/v1/jobs"
 NOW = 1_800_000_000.0

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ids import DeviceId, NodeName
-from schedulearn.domain.job import HistoryEvent
-from schedulearn.domain.node import Device, Node, NodeState
-from schedulearn.domain.resources import Resources
+from schedulearn.core.domain.ids import DeviceId, NodeName
+from schedulearn.core.domain.job import HistoryEvent
+from schedulearn.core.domain.node import Device, Node, NodeState
+from schedulearn.core.domain.resources import Resources
 from support.waiting import wait_until
 
 V1 = "/api/v1"

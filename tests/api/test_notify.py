@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from schedulearn.service.notify import desk
+from schedulearn.service.notify import subscriptions as desk
 
 HOOK = "https://hooks.example.org/ann"
 

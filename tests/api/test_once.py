@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.spec import JobSpec
-from schedulearn.domain.states import JobState
+from schedulearn.core.domain.spec import JobSpec
+from schedulearn.core.domain.states import JobState
 
 JOBS = "/api/v1/jobs"
 SPEC = {"command": "true", "name": "once", "env": {"B": "2", "A": "1"}, "deadline": "3h"}

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import Conflict, OverLimit
-from schedulearn.domain.spec import JobSpec
-from schedulearn.domain.states import JobState
-from schedulearn.service import uploads
-from schedulearn.service.auth import hash_token
+from schedulearn.core.domain.errors import Conflict, OverLimit
+from schedulearn.core.domain.spec import JobSpec
+from schedulearn.core.domain.states import JobState
+from schedulearn.service.common.auth import hash_token
+from schedulearn.service.gateway import uploads
 
 V1 = "/api/v1"
 NOW = 1_800_000_000.0

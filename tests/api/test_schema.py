@@ -28,7 +28,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from schedulearn.service.auth import hash_token
+from schedulearn.service.common.auth import hash_token
 from support.constants import constants_of
 
 GOOD, BAD = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
@@ -252,7 +252,7 @@ def probed(world: Any, job: int) -> Iterator[Any]:
     """A world with a job that runs, and servers that nobody waits for."""
     world.attempt = world.run(job)
     world.gateway.servers._patience = 0.0
-    with constants_of("schedulearn.api", "schedulearn.domain"):
+    with constants_of("schedulearn.api", "schedulearn.core.domain"):
         yield world
 
 

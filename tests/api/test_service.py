@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from schedulearn.api.limits import BodyLimits
-from schedulearn.domain.errors import StoreError
-from schedulearn.domain.node import NodeState
+from schedulearn.core.domain.errors import StoreError
+from schedulearn.core.domain.node import NodeState
 
 V1 = "/api/v1"
 

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from schedulearn.api.pattern import check_pattern
 from schedulearn.api.spec import JobIn, default_name, spec_out
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.spec import JobSpec, Launcher, Metric, Preemptible, Target, WorkerResources, Workers
-from schedulearn.service.possible import check_possible
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.spec import JobSpec, Launcher, Metric, Preemptible, Target, WorkerResources, Workers
+from schedulearn.service.gateway.admission.possible import check_possible
 
 NOW = 1_800_000_000.0
 JOBS = "/api/v1/jobs"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from schedulearn.api import tail
-from schedulearn.domain.ids import AttemptId, JobId, WorkerId
-from schedulearn.domain.job import HistoryEvent
-from schedulearn.domain.states import JobState
-from schedulearn.service.views import StoredEvent
+from schedulearn.core.domain.ids import AttemptId, JobId, WorkerId
+from schedulearn.core.domain.job import HistoryEvent
+from schedulearn.core.domain.states import JobState
+from schedulearn.service.gateway.views import StoredEvent
 
 JOBS = "/api/v1/jobs"
 EVENTS = "/api/v1/events"

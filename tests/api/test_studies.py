@@ -10,10 +10,10 @@ from typing import Any
 import psutil
 import pytest
 
-from schedulearn.domain.job import Accrual
-from schedulearn.domain.states import JobState
-from schedulearn.service import comparison
-from schedulearn.service.comparison import Limits
+from schedulearn.core.domain.job import Accrual
+from schedulearn.core.domain.states import JobState
+from schedulearn.service.studies import comparison
+from schedulearn.service.studies.comparison import Limits
 from schedulearn.store import Point
 from support.waiting import wait_until
 

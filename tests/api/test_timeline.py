@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from schedulearn.api.spec import iso
-from schedulearn.domain.ids import DeviceId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, Worker
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.states import StopReason
+from schedulearn.core.domain.ids import DeviceId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Attempt, Worker
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.states import StopReason
 
 AT = 1_800_000_000.0  # the clock of the service
 URL = "/api/v1/timeline"

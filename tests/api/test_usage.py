@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.usage import Limits, Usage
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.usage import Limits, Usage
 from schedulearn.store import UsageSample
 
 JOBS = "/api/v1/jobs"

@@ -15,7 +15,7 @@ LARGEST = r"""
 from schedulearn.api.limits import MAX_BODY
 from schedulearn.api.spec import default_name
 from schedulearn.api.wellformed import _check_keys
-from schedulearn.domain.errors import InvalidSpec
+from schedulearn.core.domain.errors import InvalidSpec
 
 fields = ",".join(f'"{i}":0' for i in range(90_000))
 body = f'{{{fields},"89999":1}}'

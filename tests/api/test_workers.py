@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.states import JobState
+from schedulearn.core.domain.states import JobState
 
 JOBS = "/api/v1/jobs"
 

@@ -11,9 +11,9 @@ from schedulearn.archive.extract import free_bytes
 from schedulearn.archive.reader import BadArchive, TooLarge
 from schedulearn.archive.remove import remove_tree
 from schedulearn.archive.walk import Tree
-from schedulearn.domain.errors import NotFound
+from schedulearn.core.domain.errors import NotFound
 from schedulearn.executors.common.archive import Entry, TooMuch, pack, read_file, unpack
-from schedulearn.service.files import tar_of
+from schedulearn.service.exec.files import tar_of
 from support.tars import END, head, member
 
 

@@ -21,8 +21,8 @@ from schedulearn.archive.confined import unpack_fetched, unpack_snapshot
 from schedulearn.archive.gunzip import Gunzip
 from schedulearn.archive.reader import BadArchive, Reader
 from schedulearn.archive.rules import Members
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.service.snapshots import check_archive
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.service.gateway.snapshots import check_archive
 from support.tars import END, head, member, packed, pax, record
 
 LIMIT = 64 << 20

@@ -16,15 +16,15 @@ import pytest
 
 from schedulearn.archive import child
 from schedulearn.archive.remove import remove_tree
-from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.archive import Entry, pack, unpack
 from schedulearn.executors.common.folders import commit, newest_file, prepare_job_folders
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.executors.docker.layers import setup_of
 from schedulearn.executors.docker.shared import SharedCheckpoints
 from schedulearn.executors.process.procfs import descendants
-from schedulearn.service.files import tar_of
-from schedulearn.service.housekeeping import folder_size
+from schedulearn.service.exec.files import tar_of
+from schedulearn.service.upkeep.housekeeping import folder_size
 from support.swapping import USER, swap_for_links, swapping
 from support.waiting import wait_until
 

@@ -60,7 +60,7 @@ def test_another_program_can_follow_how_far_it_is(cli: Any, tmp_path: Path, proc
 def test_a_policy_that_fails_keeps_no_other_from_its_result(cli: Any, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
-        "from schedulearn.policies.stages import Order\n"
+        "from schedulearn.core.policies.stages import Order\n"
         "class Broken(Order):\n    def key(self, job, now, facts):\n        return 1 / 0\n"
     )
     given = ("--policies", f"fifo,{file}:Broken", "--json")

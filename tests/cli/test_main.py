@@ -105,7 +105,7 @@ def test_errors_are_red_in_a_terminal(terminal, service):
 
 def test_quick_verbs_import_nothing_heavy(service):
     """Neither the server's side nor rich or yaml: `ls` into a pipe and `--help` stay quick."""
-    heavy = ("fastapi", "sqlalchemy", "uvicorn", "rich", "yaml", "schedulearn.domain", "schedulearn.service")
+    heavy = ("fastapi", "sqlalchemy", "uvicorn", "rich", "yaml", "schedulearn.core.domain", "schedulearn.service")
     script = f"""
 import json, sys
 from schedulearn.cli.main import main

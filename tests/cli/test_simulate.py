@@ -134,7 +134,7 @@ def test_a_workload_and_a_cluster_must_be_named(cli: Any, trace: Path) -> None:
 def test_a_policy_of_ones_own(cli: Any, trace: Path) -> None:
     file = trace.parent / "mine.py"
     file.write_text(
-        "from schedulearn.policies.stages import Order\n"
+        "from schedulearn.core.policies.stages import Order\n"
         "class Last(Order):\n    def key(self, job, now, facts):\n        return (-job.id,)\n"
         "class Broken(Order):\n    def key(self, job, now, facts):\n        return job.nothing\n"
     )
@@ -162,6 +162,6 @@ def test_the_services_own_history(cli: Any, service: Any, new_job: Callable[...,
 def test_asking_for_help_loads_no_simulator() -> None:
     script = (
         "import sys; from schedulearn.cli.main import main; main(['simulate', '--help']);"
-        "sys.exit(any(name.startswith('schedulearn.sim') for name in sys.modules))"
+        "sys.exit(any(name.startswith('schedulearn.lab.sim') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", script], stdout=subprocess.DEVNULL, check=False).returncode == 0

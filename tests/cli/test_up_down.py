@@ -13,7 +13,7 @@ import pytest
 from schedulearn.cli.common.data import data_folder, is_service
 from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.up import arguments, parse_size, parse_time
-from schedulearn.service.config import Options
+from schedulearn.service.common.config import Options
 
 
 @pytest.mark.parametrize(("text", "size"), [("50GB", 50 * 10**9), ("1.5 kB", 1500), ("2GiB", 2 * 1024**3), ("7", 7)])

@@ -9,12 +9,12 @@ import pytest
 
 from schedulearn.client import Client, ClientError, NotTrusted, ServiceUnreachable
 from schedulearn.client.settings import find_service
-from schedulearn.domain.errors import InvalidSpec
+from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.job.group import Away, Rendezvous
 from schedulearn.job.sender import Sender, Target
 from schedulearn.pinned import Address, address_of, with_pin, without_pin
-from schedulearn.service.certificate import Certificate, certificate_for
-from schedulearn.service.config import Options
+from schedulearn.service.common.config import Options
+from schedulearn.service.upkeep.certificate import Certificate, certificate_for
 from support.tls import Listener, dated
 
 PIN = "ab" * 32

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.control.restore import restore
-from schedulearn.domain import events as ev
-from schedulearn.domain.commands import SetLimits, StopWorker
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.job import Job
-from schedulearn.domain.resources import CPUS, MEMORY
-from schedulearn.domain.states import JobState
-from schedulearn.policies.presets import build_policy
+from schedulearn.core.control.restore import restore
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.commands import SetLimits, StopWorker
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.resources import CPUS, MEMORY
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.policies.presets import build_policy
 from support.builders import KILLED, OK, World, job, node
 
 ALL = ["cores-strict", "cores-attend", "cores-proportional"]

@@ -1,10 +1,10 @@
 """Why a job waits, in words."""
 
-from schedulearn.control.explain import Explanation, explain
-from schedulearn.domain import events as ev
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.states import JobState
-from schedulearn.estimate.remaining import Estimate
+from schedulearn.core.control.explain import Explanation, explain
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.estimate.remaining import Estimate
 from support.builders import BROKEN, World, job, node
 
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from schedulearn.control.explain import explain
-from schedulearn.control.hot import may_grow_at
-from schedulearn.domain import events as ev
-from schedulearn.domain.commands import Regroup, ResumeWorker, StartAttempt, StartWorkers, StopWorker
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.job import Job
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.spec import Launcher, Preemptible, Workers
-from schedulearn.domain.states import JobState, StopReason
-from schedulearn.estimate.facts import AssumedFacts
+from schedulearn.core.control.explain import explain
+from schedulearn.core.control.hot import may_grow_at
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.commands import Regroup, ResumeWorker, StartAttempt, StartWorkers, StopWorker
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.spec import Launcher, Preemptible, Workers
+from schedulearn.core.domain.states import JobState, StopReason
+from schedulearn.core.estimate.facts import AssumedFacts
 from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
 
 NOT_STARTED = Outcome(Ending.NOT_STARTED, detail="no such file")

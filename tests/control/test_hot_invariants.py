@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from schedulearn.control.growth import spot_of
-from schedulearn.control.restore import restore
-from schedulearn.domain import events as ev
-from schedulearn.domain.commands import StartAttempt, StartWorkers
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.spec import Launcher, Preemptible
-from schedulearn.domain.states import JobState
+from schedulearn.core.control.growth import spot_of
+from schedulearn.core.control.restore import restore
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.commands import StartAttempt, StartWorkers
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.spec import Launcher, Preemptible
+from schedulearn.core.domain.states import JobState
 from support.builders import OK, World, job, node
 from support.walks import check, do
 

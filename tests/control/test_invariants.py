@@ -5,11 +5,11 @@ from copy import deepcopy
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schedulearn.control.decide import decide
-from schedulearn.control.hysteresis import drop_what_does_not_pay
-from schedulearn.control.restore import restore
-from schedulearn.estimate.facts import AssumedFacts
-from schedulearn.policies.presets import PRESETS
+from schedulearn.core.control.decide import decide
+from schedulearn.core.control.hysteresis import drop_what_does_not_pay
+from schedulearn.core.control.restore import restore
+from schedulearn.core.estimate.facts import AssumedFacts
+from schedulearn.core.policies.presets import PRESETS
 from support.builders import OK, World, job, node
 from support.walks import check, do
 

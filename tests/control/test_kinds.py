@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.control import queue
-from schedulearn.control.contest import Decision
-from schedulearn.control.decide import decide
-from schedulearn.domain import events as ev
-from schedulearn.domain.job import Job
-from schedulearn.domain.shape import Shape
-from schedulearn.domain.spec import Launcher, Preemptible
-from schedulearn.domain.states import JobState
-from schedulearn.estimate.facts import AssumedFacts
-from schedulearn.policies.stages import Contest
+from schedulearn.core.control import queue
+from schedulearn.core.control.contest import Decision
+from schedulearn.core.control.decide import decide
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.shape import Shape
+from schedulearn.core.domain.spec import Launcher, Preemptible
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.estimate.facts import AssumedFacts
+from schedulearn.core.policies.stages import Contest
 from support.builders import OK, World, job, node
 
 PRESETS = [

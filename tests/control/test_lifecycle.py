@@ -2,12 +2,12 @@
 
 import pytest
 
-from schedulearn.domain import events as ev
-from schedulearn.domain.commands import ForgetJob, PauseWorker, ResumeWorker, StartAttempt, StopWorker
-from schedulearn.domain.errors import IllegalTransition
-from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.states import FINISHED, TRANSITIONS, JobState, Trigger, next_state
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.commands import ForgetJob, PauseWorker, ResumeWorker, StartAttempt, StopWorker
+from schedulearn.core.domain.errors import IllegalTransition
+from schedulearn.core.domain.ids import AttemptId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.states import FINISHED, TRANSITIONS, JobState, Trigger, next_state
 from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
 
 ONE = JobId(1)

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from schedulearn.control.explain import explain
-from schedulearn.control.restore import restore
-from schedulearn.domain import events as ev
-from schedulearn.domain.commands import StartAttempt, StopWorker
-from schedulearn.domain.errors import BadPlan
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.job import HistoryEvent, Spot
-from schedulearn.domain.node import NodeState
-from schedulearn.domain.spec import Preemptible
-from schedulearn.domain.states import JobState, StopReason
-from schedulearn.estimate.facts import AssumedFacts
-from schedulearn.policies.registry import STAGES, StageInfo
-from schedulearn.policies.stages import Board, Memory, Moves
+from schedulearn.core.control.explain import explain
+from schedulearn.core.control.restore import restore
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.commands import StartAttempt, StopWorker
+from schedulearn.core.domain.errors import BadPlan
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import HistoryEvent, Spot
+from schedulearn.core.domain.node import NodeState
+from schedulearn.core.domain.spec import Preemptible
+from schedulearn.core.domain.states import JobState, StopReason
+from schedulearn.core.estimate.facts import AssumedFacts
+from schedulearn.core.policies.registry import STAGES, StageInfo
+from schedulearn.core.policies.stages import Board, Memory, Moves
 from support.builders import BROKEN, KILLED, LOST, World, job, node
 
 ONE, A, B = JobId(1), NodeName("a"), NodeName("b")

@@ -6,15 +6,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.control.cycle import apply_all
-from schedulearn.domain import events as ev
-from schedulearn.domain.commands import StopWorker
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.job import Job
-from schedulearn.domain.spec import Preemptible
-from schedulearn.domain.states import JobState, StopReason
-from schedulearn.estimate.facts import AssumedFacts
-from schedulearn.policies.presets import PRESETS
+from schedulearn.core.control.cycle import apply_all
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.commands import StopWorker
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.spec import Preemptible
+from schedulearn.core.domain.states import JobState, StopReason
+from schedulearn.core.estimate.facts import AssumedFacts
+from schedulearn.core.policies.presets import PRESETS
 from support.builders import KILLED, LOST, OK, World, job, node
 
 EVERY = 100.0  # seconds between two looks of consolidate

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain import commands as cmd
-from schedulearn.domain import events as ev
-from schedulearn.domain.ids import DeviceId, NodeName, WorkerId
-from schedulearn.domain.node import Device, Node, NodeState
-from schedulearn.domain.states import JobState
+from schedulearn.core.domain import commands as cmd
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.ids import DeviceId, NodeName, WorkerId
+from schedulearn.core.domain.node import Device, Node, NodeState
+from schedulearn.core.domain.states import JobState
 from support.builders import KILLED, World, job, node
 
 A, B = NodeName("a"), NodeName("b")
@@ -194,7 +194,7 @@ def test_labels_stay_when_the_node_is_seen_again_and_name_the_type_of_gpus() -> 
 
 
 def replace_gpus(found: Node, count: int) -> Any:
-    from schedulearn.domain.resources import Resources
+    from schedulearn.core.domain.resources import Resources
 
     return Resources({**found.capacity, "gpus": count})
 

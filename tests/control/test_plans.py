@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from schedulearn.control.contest import Decision, Grant
-from schedulearn.control.reconcile import reconcile
-from schedulearn.domain import events as ev
-from schedulearn.domain.commands import StartAttempt, StopWorker
-from schedulearn.domain.errors import BadPlan
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.job import Job, Spot
-from schedulearn.domain.spec import Launcher, Preemptible
-from schedulearn.domain.speedup import SpeedUp, assumed_speedup
-from schedulearn.domain.states import JobState
-from schedulearn.policies.registry import STAGES, StageInfo
+from schedulearn.core.control.contest import Decision, Grant
+from schedulearn.core.control.reconcile import reconcile
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.commands import StartAttempt, StopWorker
+from schedulearn.core.domain.errors import BadPlan
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.spec import Launcher, Preemptible
+from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.policies.registry import STAGES, StageInfo
 from support.builders import KILLED, OK, World, job, node
 
 

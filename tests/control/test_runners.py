@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.control.runners import Runners
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.job import Job
-from schedulearn.domain.speedup import SpeedUp
-from schedulearn.policies.order.srsf import Srsf
-from schedulearn.policies.order.srtf_min import SrtfMin
+from schedulearn.core.control.runners import Runners
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.speedup import SpeedUp
+from schedulearn.core.policies.order.srsf import Srsf
+from schedulearn.core.policies.order.srtf_min import SrtfMin
 from support.builders import job
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from schedulearn.control.share import ShareLoop
-from schedulearn.domain.errors import BadPlan
-from schedulearn.domain.ids import JobId
-from schedulearn.policies.sharing import Shares
+from schedulearn.core.control.share import ShareLoop
+from schedulearn.core.domain.errors import BadPlan
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.policies.sharing import Shares
 from support.machine import Machine
 
 

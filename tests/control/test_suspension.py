@@ -5,23 +5,23 @@ from typing import Any
 
 import pytest
 
-from schedulearn.control.contest import Decision, Grant
-from schedulearn.control.cycle import next_wake
-from schedulearn.control.explain import explain
-from schedulearn.control.reconcile import reconcile
-from schedulearn.control.restore import restore
-from schedulearn.control.state import State
-from schedulearn.domain import events as ev
-from schedulearn.domain.commands import PauseWorker, ResumeWorker, StartAttempt, StopWorker
-from schedulearn.domain.errors import BadPlan
-from schedulearn.domain.ids import DeviceId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Job, Spot
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import Preemptible
-from schedulearn.domain.states import JobState
-from schedulearn.estimate.facts import AssumedFacts
-from schedulearn.estimate.remaining import Estimate
-from schedulearn.policies.presets import build_policy
+from schedulearn.core.control.contest import Decision, Grant
+from schedulearn.core.control.cycle import next_wake
+from schedulearn.core.control.explain import explain
+from schedulearn.core.control.reconcile import reconcile
+from schedulearn.core.control.restore import restore
+from schedulearn.core.control.state import State
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.commands import PauseWorker, ResumeWorker, StartAttempt, StopWorker
+from schedulearn.core.domain.errors import BadPlan
+from schedulearn.core.domain.ids import DeviceId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.spec import Preemptible
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.estimate.facts import AssumedFacts
+from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.core.policies.presets import build_policy
 from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
 
 GB = 1_000_000_000

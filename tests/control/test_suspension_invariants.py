@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from schedulearn.domain import events as ev
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.spec import Preemptible
-from schedulearn.policies.presets import PRESETS, build_policy
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.spec import Preemptible
+from schedulearn.core.policies.presets import PRESETS, build_policy
 from support.builders import OK, World, job, node
 from support.walks import check, do
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schedulearn.control.contest import Undo, place_workers
-from schedulearn.control.explain import explain
-from schedulearn.domain import events as ev
-from schedulearn.domain.commands import StopWorker
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.job import Job
-from schedulearn.domain.spec import Metric, Preemptible, Target
-from schedulearn.domain.states import JobState
-from schedulearn.policies.presets import PRESETS
+from schedulearn.core.control.contest import Undo, place_workers
+from schedulearn.core.control.explain import explain
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.commands import StopWorker
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.spec import Metric, Preemptible, Target
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.policies.presets import PRESETS
 from support.builders import KILLED, World, job, node
 from support.walks import do
 

@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from schedulearn.domain import events as ev
-from schedulearn.domain.commands import StartAttempt, StopWorker
-from schedulearn.domain.ids import AttemptId, JobId, WorkerId
-from schedulearn.domain.job import Job
-from schedulearn.domain.spec import Preemptible
-from schedulearn.domain.states import JobState
-from schedulearn.domain.usage import Limits
-from schedulearn.estimate.facts import AssumedFacts
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.commands import StartAttempt, StopWorker
+from schedulearn.core.domain.ids import AttemptId, JobId, WorkerId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.spec import Preemptible
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.domain.usage import Limits
+from schedulearn.core.estimate.facts import AssumedFacts
 from support.builders import KILLED, World, job, node
 
 ONE = JobId(1)

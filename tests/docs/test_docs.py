@@ -15,9 +15,9 @@ from schedulearn.api.app import create_app
 from schedulearn.api.spec import JobIn
 from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.main import VERBS, app
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import JobSpec, Workers
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import JobSpec, Workers
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.executors.process.environment import process_environment
 from support.pages import BLOCK, DOCS, PAGES, ROOT, blocks, name_of

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.image import PATTERN, check_image
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.image import PATTERN, check_image
 
 
 @pytest.mark.parametrize(

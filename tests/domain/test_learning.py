@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.learning import LearningCurve
+from schedulearn.core.domain.learning import LearningCurve
 
 POINTS = [(0.1, 4.0), (0.5, 2.0), (1.0, 1.5)]
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.notice import Address, Cover, check_rule, cover, parse_address
-from schedulearn.domain.states import JobState
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.notice import Address, Cover, check_rule, cover, parse_address
+from schedulearn.core.domain.states import JobState
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.outcome import Ending, Outcome
 
 
 @pytest.mark.parametrize(

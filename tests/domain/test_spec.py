@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.ids import AttemptId, JobId, WorkerId
-from schedulearn.domain.spec import (
+from schedulearn.core.domain.ids import AttemptId, JobId, WorkerId
+from schedulearn.core.domain.spec import (
     JobSpec,
     Launcher,
     Metric,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.learning import LearningCurve
-from schedulearn.domain.target import LATEST, reached
+from schedulearn.core.domain.learning import LearningCurve
+from schedulearn.core.domain.target import LATEST, reached
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.units import (
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.units import (
     format_count,
     format_duration,
     format_size,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from schedulearn.client import Client
+from schedulearn.core.policies.presets import DEFAULT_PRESET
 from schedulearn.executors.process.cgroups import detect
-from schedulearn.policies.presets import DEFAULT_PRESET
 from support.jobs import in_state, kinds, script, submit
 from support.service import PATIENCE, Service
 from support.waiting import wait_until

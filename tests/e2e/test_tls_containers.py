@@ -8,8 +8,8 @@ import pytest
 
 from schedulearn.client import Client
 from schedulearn.pinned import address_of
-from schedulearn.service.certificate import certificate_for
-from schedulearn.service.config import Options
+from schedulearn.service.common.config import Options
+from schedulearn.service.upkeep.certificate import certificate_for
 from support.base_image import IMAGE
 from support.docker import Daemon
 from support.jobs import SMALL, delete_all, ended, kinds, output, submit

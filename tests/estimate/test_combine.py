@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.estimate.combine import Facts, remaining
-from schedulearn.estimate.history import Finished, History
-from schedulearn.estimate.loss import predict_flat
-from schedulearn.estimate.remaining import Estimate
+from schedulearn.core.estimate.combine import Facts, remaining
+from schedulearn.core.estimate.history import Finished, History
+from schedulearn.core.estimate.loss import predict_flat
+from schedulearn.core.estimate.remaining import Estimate
 
 CURVE = [(float(k), 5 * math.exp(-k / 100)) for k in range(301)]
 FLAT = 100 * math.log(50)

@@ -2,8 +2,8 @@
 
 import math
 
-from schedulearn.estimate.error import Accuracy, accuracy
-from schedulearn.estimate.remaining import Estimate
+from schedulearn.core.estimate.error import Accuracy, accuracy
+from schedulearn.core.estimate.remaining import Estimate
 
 
 def guess(expected: float) -> Estimate:

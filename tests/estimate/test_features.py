@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from schedulearn.estimate.features import learn_laws, numbers_in
+from schedulearn.core.estimate.features import learn_laws, numbers_in
 
 
 @pytest.mark.parametrize(

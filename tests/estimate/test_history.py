@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.estimate.history import Finished, History
-from schedulearn.estimate.remaining import Estimate
+from schedulearn.core.estimate.history import Finished, History
+from schedulearn.core.estimate.remaining import Estimate
 
 
 def of(*seconds: float, user: str = "ann", name: str = "mnist", gpus: int = 1) -> list[Finished]:

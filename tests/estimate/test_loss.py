@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.estimate.loss import Flattening, predict_flat
-from schedulearn.estimate.remaining import Estimate
+from schedulearn.core.estimate.loss import Flattening, predict_flat
+from schedulearn.core.estimate.remaining import Estimate
 
 Points = list[tuple[float, float]]
 

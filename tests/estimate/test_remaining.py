@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schedulearn.estimate.remaining import Estimate, remaining_by_steps
+from schedulearn.core.estimate.remaining import Estimate, remaining_by_steps
 
 
 def test_remaining_by_steps_narrows_as_it_gets_on() -> None:

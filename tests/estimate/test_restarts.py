@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedulearn.estimate.restarts import Restart, RestartCosts
+from schedulearn.core.estimate.restarts import Restart, RestartCosts
 
 KNOWN = [
     Restart(1, 2, "ann", "mnist", 4.0),

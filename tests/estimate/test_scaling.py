@@ -2,8 +2,8 @@
 
 import pytest
 
-from schedulearn.domain.speedup import SpeedUp
-from schedulearn.estimate.scaling import LEAST_WINDOWS, StepTime, StepTimes, Stretches
+from schedulearn.core.domain.speedup import SpeedUp
+from schedulearn.core.estimate.scaling import LEAST_WINDOWS, StepTime, StepTimes, Stretches
 
 
 def known(*rows: tuple[int, str, str, int, float]) -> StepTimes:

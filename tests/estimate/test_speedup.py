@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.domain.speedup import SpeedUp, assumed_speedup
-from schedulearn.estimate.speedup import fit_speedup, fit_step_time
+from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
+from schedulearn.core.estimate.speedup import fit_speedup, fit_step_time
 
 NAN, INF = math.nan, math.inf
 

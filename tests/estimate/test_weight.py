@@ -2,9 +2,9 @@
 
 import pytest
 
-from schedulearn.estimate.history import Finished
-from schedulearn.estimate.remaining import Estimate
-from schedulearn.estimate.weight import Asked, Weight, hint, weigh
+from schedulearn.core.estimate.history import Finished
+from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.core.estimate.weight import Asked, Weight, hint, weigh
 
 GB = 1e9
 USED = [Finished("ann", "mnist", 2, s, cpus=c, memory=m * GB) for s, c, m in ((600, 1, 1), (900, 2, 2), (1200, 3, 3))]

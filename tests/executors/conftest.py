@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ports import Launch
+from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.process import ProcessExecutor
 from schedulearn.executors.process.cgroups import NO_CGROUPS, Cgroups, detect

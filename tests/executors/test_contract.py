@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import LimitsSet, WorkerExited, WorkerPaused, WorkerStarted
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.ports import Executor, Launch
-from schedulearn.domain.usage import Limits
+from schedulearn.core.domain.events import LimitsSet, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.ports import Executor, Launch
+from schedulearn.core.domain.usage import Limits
 from support import deeds
 from support.bench import Workbench
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from schedulearn.domain.group import Group
+from schedulearn.core.domain.group import Group
 from schedulearn.executors.common.control import leads, with_group
 
 KNOWN = b'{"cpus": 2.0, "threads": 2, "memory": null, "world_size": 2, "generation": 3, "members": [0, 2]}'

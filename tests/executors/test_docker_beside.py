@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import Conflict, InvalidSpec, NotFound
-from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound
+from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.beside import NotRunning
 from schedulearn.executors.docker import beside
 from schedulearn.executors.docker.containers import Containers
@@ -121,7 +121,7 @@ def test_a_service_that_is_killed_leaves_no_command(sleeping: Any, containers: D
     code = f"""
 import os, signal
 from pathlib import Path
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.docker.beside import DockerBeside
 from schedulearn.executors.docker.calls import Calls
 from schedulearn.executors.docker.connect import Engine

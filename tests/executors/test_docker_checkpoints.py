@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from schedulearn.archive.reader import FILE
-from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.folders import fetched_at, prepare_job_folders
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, write_json
 from schedulearn.executors.docker import live

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.outcome import Ending
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.outcome import Ending
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.executors.docker.containers import State
 from schedulearn.executors.docker.ending import Ender, Patience

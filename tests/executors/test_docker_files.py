@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import Workers
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import Workers
 from schedulearn.executors.common.archive import Entry, moved, pack, unpack
 from schedulearn.executors.common.folders import StaleAttempt, commit, newest_attempt, prepare_job_folders, settle
 from schedulearn.executors.common.paths import JobPaths
@@ -306,7 +306,7 @@ def job(tmp_path: Path) -> JobPaths:
 
 
 def worker(attempt: int) -> Any:
-    from schedulearn.domain.ids import WorkerId
+    from schedulearn.core.domain.ids import WorkerId
 
     return WorkerId(JobId(1), attempt, 0)
 

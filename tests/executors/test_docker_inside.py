@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import LimitsSet
-from schedulearn.domain.usage import Limits
+from schedulearn.core.domain.events import LimitsSet
+from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.docker.limits import Limiter
 from schedulearn.executors.kernel import change
 from support.bench import DEADLINE

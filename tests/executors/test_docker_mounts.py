@@ -15,8 +15,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import ExecutorError, InvalidSpec, NotFound
-from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.errors import ExecutorError, InvalidSpec, NotFound
+from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.executors.docker import mounts
 from schedulearn.executors.docker.calls import Refused
 from schedulearn.executors.docker.containers import Containers

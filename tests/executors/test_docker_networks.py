@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import ExecutorError, InvalidSpec
-from schedulearn.domain.ids import NodeName
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import Launcher, Workers
+from schedulearn.core.domain.errors import ExecutorError, InvalidSpec
+from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import Launcher, Workers
 from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.docker.calls import Calls
 from schedulearn.executors.docker.connect import Engine

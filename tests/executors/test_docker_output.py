@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.spec import WorkerResources
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.spec import WorkerResources
 from schedulearn.executors.common import logs
 from schedulearn.executors.docker import output as output_module
 from schedulearn.executors.docker.output import Output, OutputClosed

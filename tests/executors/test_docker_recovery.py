@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import WorkerExited
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.outcome import Ending
+from schedulearn.core.domain.events import WorkerExited
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.outcome import Ending
 from schedulearn.executors.common.folders import make_worker_folder
 from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.common.paths import WorkerPaths

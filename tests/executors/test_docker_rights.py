@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ids import DeviceId
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import WorkerResources
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ids import DeviceId
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import WorkerResources
 from schedulearn.executors.docker import starting
 from schedulearn.executors.docker.options import container_options
 from schedulearn.executors.docker.rules import Rules, identity

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.spec import WorkerResources
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.spec import WorkerResources
 from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.docker import layers
 from schedulearn.executors.docker.containers import Containers

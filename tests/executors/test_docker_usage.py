@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import LimitsSet
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import WorkerResources
-from schedulearn.domain.usage import Limits, Usage, cores_used
+from schedulearn.core.domain.events import LimitsSet
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import WorkerResources
+from schedulearn.core.domain.usage import Limits, Usage, cores_used
 from schedulearn.executors.common.archive import read_file
 from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.docker import DockerExecutor

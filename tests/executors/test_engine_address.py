@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedulearn.domain.errors import InvalidSpec
+from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.executors.docker.address import Address, parse_address
 
 

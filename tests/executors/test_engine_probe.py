@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ids import NodeName
-from schedulearn.domain.node import Node, NodeState
-from schedulearn.domain.resources import CPUS, GPUS, MEMORY
+from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.node import Node, NodeState
+from schedulearn.core.domain.resources import CPUS, GPUS, MEMORY
 from schedulearn.executors.docker.gpus import LABEL, query_options, read_answer
 from schedulearn.executors.docker.images import network_of
 from support.base_image import IMAGE

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import NodeLost, NodeSeen
-from schedulearn.domain.ids import NodeName
-from schedulearn.domain.node import Device, Node, NodeState
+from schedulearn.core.domain.events import NodeLost, NodeSeen
+from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.node import Device, Node, NodeState
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.watch import EngineWatch
 from support.waiting import wait_until

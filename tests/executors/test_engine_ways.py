@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.executors.docker.address import parse_address
 from schedulearn.executors.docker.beside import DockerBeside
 from schedulearn.executors.docker.calls import Calls

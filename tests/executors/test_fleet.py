@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import WorkerExited
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.node import NodeState
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.ports import Launch
+from schedulearn.core.domain.events import WorkerExited
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.node import NodeState
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.fleet import Fleet
 from support.builders import node, spec
 from support.clock import HandClock

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import Launcher, Workers
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import Launcher, Workers
 from support.horovod import ENV, EXAMPLE, LONG, MARKS, steps
 from support.waiting import wait_until
 

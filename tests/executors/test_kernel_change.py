@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.usage import Limits
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths
 from schedulearn.executors.kernel import change as module
 from schedulearn.executors.kernel.change import Ack, change, control_text, read_ack

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.ids import DeviceId, JobId, WorkerId
+from schedulearn.core.domain.ids import DeviceId, JobId, WorkerId
 from schedulearn.executors.kernel.energy import EnergyMeter, Gpus, Rapl, busy_seconds
 
 ONE, TWO = WorkerId(JobId(1), 1, 0), WorkerId(JobId(2), 1, 0)
@@ -151,7 +151,7 @@ int nvmlDeviceGetTotalEnergyConsumption(long *d, unsigned long long *energy) {
 ASK = """
 import json, sys
 from pathlib import Path
-from schedulearn.domain.ids import DeviceId, JobId, WorkerId
+from schedulearn.core.domain.ids import DeviceId, JobId, WorkerId
 from schedulearn.executors.kernel.energy import EnergyMeter, Rapl
 meter = EnergyMeter(Rapl(Path("/nowhere")))
 print(json.dumps([meter.joules(WorkerId(JobId(1), 1, 0), 1.0, sys.argv[1:]) for _ in range(3)]))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.usage import WEIGHTS, Limits, Usage, cores_used
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.usage import WEIGHTS, Limits, Usage, cores_used
 from schedulearn.executors.kernel.groups import (
     PERIOD,
     Counters,

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.events import LimitsSet
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import JobSpec, Launcher, WorkerResources, Workers
-from schedulearn.domain.usage import Limits
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.events import LimitsSet
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import JobSpec, Launcher, WorkerResources, Workers
+from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.archive import Entry, pack
 from schedulearn.executors.common.launching import HOSTS, launched
 from schedulearn.executors.common.paths import write_json

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import Event, WorkerExited
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.ports import Launch
+from schedulearn.core.domain.events import Event, WorkerExited
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.process.claim import read_claim
 
 # A process with two more below it: a child in the same session, and a daemon that has left session and parents. All

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import WorkerPaused
-from schedulearn.domain.ids import JobId
+from schedulearn.core.domain.events import WorkerPaused
+from schedulearn.core.domain.ids import JobId
 from schedulearn.executors.common.beside import NotRunning
 from schedulearn.executors.process.claim import read_claim
 from support.beside import TREE, outcome
@@ -137,7 +137,7 @@ def test_a_service_that_is_killed_leaves_no_command(sleeping: Any, bench: Any, t
     code = f"""
 import os, signal
 from pathlib import Path
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.process.beside import ProcessBeside
 command = ProcessBeside(Path({str(bench.root)!r})).run(WorkerId.parse({str(launch.worker)!r}), ["sh", "-c", {TREE!r}])
 print(next(iter(command))[1].decode(), flush=True)

@@ -7,8 +7,8 @@ from typing import Any
 import psutil
 import pytest
 
-from schedulearn.domain.node import Device, Node
-from schedulearn.domain.resources import Resources
+from schedulearn.core.domain.node import Device, Node
+from schedulearn.core.domain.resources import Resources
 from schedulearn.executors.process import discover_node
 from schedulearn.executors.process.discovery import gpu_devices
 from support.nvml import ask_with_nvml, build_nvml

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ids import DeviceId
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ids import DeviceId
 from schedulearn.executors.process import cgroups as permitted
 from schedulearn.executors.process.cgroups import Cgroups
 from schedulearn.executors.process.gpus import own_minors

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.ports import Launch
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.process import cgroups as permitted
 from schedulearn.executors.process.cgroups import Cgroups

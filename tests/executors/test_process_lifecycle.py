@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import WorkerPaused
-from schedulearn.domain.outcome import Ending
+from schedulearn.core.domain.events import WorkerPaused
+from schedulearn.core.domain.outcome import Ending
 from schedulearn.executors.common.folders import make_worker_folder
 from schedulearn.executors.process.claim import read_claim
 from schedulearn.executors.process.prepare import Limits, prepare

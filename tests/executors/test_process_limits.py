@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.spec import WorkerResources
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.spec import WorkerResources
 from schedulearn.executors.process.cgroups import MOST_PROCESSES, NO_CGROUPS, Cgroups, detect
 from schedulearn.executors.process.cores import Cores
 from schedulearn.executors.process.groups import Groups, close_groups

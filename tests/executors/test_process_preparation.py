@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ids import DeviceId, JobId
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.spec import WorkerResources, Workers
+from schedulearn.core.domain.ids import DeviceId, JobId
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.spec import WorkerResources, Workers
 from schedulearn.executors.process.view import NO_MOUNTS
 
 PRINT_ENV = "import json, os; print(json.dumps(dict(os.environ)))"

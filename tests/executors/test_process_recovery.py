@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import WorkerExited, WorkerStarted
-from schedulearn.domain.outcome import Ending
+from schedulearn.core.domain.events import WorkerExited, WorkerStarted
+from schedulearn.core.domain.outcome import Ending
 from schedulearn.executors.common.folders import make_worker_folder
 from schedulearn.executors.common.keys import worker_key
 from schedulearn.executors.common.paths import write_file
@@ -25,10 +25,10 @@ from schedulearn.executors.process.spawn import spawn
 SERVICE = """
 import sys, time
 from pathlib import Path
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.node import Node
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import JobSpec
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import JobSpec
 from schedulearn.executors.process import ProcessExecutor
 from schedulearn.executors.process.cgroups import NO_CGROUPS
 

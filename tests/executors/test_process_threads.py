@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import LimitsSet
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.usage import Limits
+from schedulearn.core.domain.events import LimitsSet
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.kernel import change
 from schedulearn.executors.process import limits as changing
 from schedulearn.executors.process.cgroups import Cgroups

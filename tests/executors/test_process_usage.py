@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import LimitsSet
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import WorkerResources
-from schedulearn.domain.usage import Limits, Usage, cores_used
+from schedulearn.core.domain.events import LimitsSet
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import WorkerResources
+from schedulearn.core.domain.usage import Limits, Usage, cores_used
 from schedulearn.executors.process import ProcessExecutor
 from schedulearn.executors.process.cgroups import NO_CGROUPS, Cgroups
 from schedulearn.executors.process.claim import read_claim

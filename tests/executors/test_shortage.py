@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import NodeSeen, WorkerExited
-from schedulearn.domain.outcome import Ending
+from schedulearn.core.domain.events import NodeSeen, WorkerExited
+from schedulearn.core.domain.outcome import Ending
 from schedulearn.executors.common import shortage as module
 from schedulearn.executors.common.shortage import Shortage, shortage
 from schedulearn.executors.docker import executor as docker

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.experiments.catalogue import CATALOGUE, find
-from schedulearn.experiments.charts import charts
-from schedulearn.experiments.measures import MEASURES, average, makespan, measured, paired
-from schedulearn.experiments.report import write_report
-from schedulearn.experiments.runner import Outcome, run_simulated
-from schedulearn.experiments.runs import JobRun, Run
-from schedulearn.experiments.tables import comparisons, rows
-from schedulearn.experiments.types import OURS
-from schedulearn.policies.presets import build_policy
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.policies.presets import build_policy
+from schedulearn.lab.experiments.catalogue import CATALOGUE, find
+from schedulearn.lab.experiments.charts import charts
+from schedulearn.lab.experiments.measures import MEASURES, average, makespan, measured, paired
+from schedulearn.lab.experiments.report import write_report
+from schedulearn.lab.experiments.runner import Outcome, run_simulated
+from schedulearn.lab.experiments.runs import JobRun, Run
+from schedulearn.lab.experiments.tables import comparisons, rows
+from schedulearn.lab.experiments.types import OURS
 
 SIMULATED = [name for name, one in CATALOGUE.items() if one.jobs is not None]
 

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from schedulearn.experiments.models import BI_RNN, FLOWCON, GRU, VAE, Model, learning_curve
-from schedulearn.experiments.workloads import At, Every, Gaps, Trainings, Within, workload_of
+from schedulearn.lab.experiments.models import BI_RNN, FLOWCON, GRU, VAE, Model, learning_curve
+from schedulearn.lab.experiments.workloads import At, Every, Gaps, Trainings, Within, workload_of
 
 
 class Exactly(Random):

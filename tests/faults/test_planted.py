@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from schedulearn.control import apply, reconcile
-from schedulearn.service.gateway import Gateway
-from schedulearn.service.progress import ProgressWatcher
-from schedulearn.service.scheduler import Scheduler
+from schedulearn.core.control import apply, reconcile
+from schedulearn.service.gateway.gateway import Gateway
+from schedulearn.service.loop.scheduler import Scheduler
+from schedulearn.service.progress.progress import ProgressWatcher
 from schedulearn.store import Found, Store
 from schedulearn.store import jobs as stored_jobs
 from support.faults.schedule import Event, Schedule, made

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schedulearn.job.reporter import Reporter
 from schedulearn.job.sender import Sender, Target
 from schedulearn.job.spool import Spool, number
-from schedulearn.service.spool import dropped
+from schedulearn.service.progress.spool import dropped
 
 
 def points(*steps: int) -> list[dict[str, Any]]:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from schedulearn.experiments.runs import Growth, Stay, Use
-from schedulearn.live.collect import collect
-from schedulearn.live.programs import Pace, steps_of, wait_of
-from schedulearn.traces.types import TraceJob, Workload
+from schedulearn.lab.experiments.runs import Growth, Stay, Use
+from schedulearn.lab.live.collect import collect
+from schedulearn.lab.live.programs import Pace, steps_of, wait_of
+from schedulearn.lab.traces.types import TraceJob, Workload
 
 BEGAN = 1_000_000.0
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.experiments.catalogue import CATALOGUE
-from schedulearn.experiments.models import FLOWCON
-from schedulearn.experiments.report import write_report
-from schedulearn.experiments.tables import both, comparisons
-from schedulearn.experiments.types import Experiment, Figure, Machines, Variant
-from schedulearn.experiments.workloads import At, Trainings
-from schedulearn.live import saving, subscription
-from schedulearn.live.entries import run_live
-from schedulearn.live.service import LiveError, Place
+from schedulearn.lab.experiments.catalogue import CATALOGUE
+from schedulearn.lab.experiments.models import FLOWCON
+from schedulearn.lab.experiments.report import write_report
+from schedulearn.lab.experiments.tables import both, comparisons
+from schedulearn.lab.experiments.types import Experiment, Figure, Machines, Variant
+from schedulearn.lab.experiments.workloads import At, Trainings
+from schedulearn.lab.live import saving, subscription
+from schedulearn.lab.live.entries import run_live
+from schedulearn.lab.live.service import LiveError, Place
 from support.service import command_line, environment
 from support.waiting import wait_until
 

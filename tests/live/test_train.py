@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.experiments.models import FLOWCON
-from schedulearn.live import programs, train
+from schedulearn.lab.experiments.models import FLOWCON
+from schedulearn.lab.live import programs, train
 
 
 def run(network: str, steps: int, capsys: pytest.CaptureFixture[str]) -> list[float]:

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.control.decide import decide
-from schedulearn.control.ledger import Ledger
-from schedulearn.control.queue import Queue
-from schedulearn.control.runners import Runners
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.job import Job, Spot
-from schedulearn.domain.node import Node
-from schedulearn.domain.resources import CPUS, GPUS, Resources
-from schedulearn.domain.spec import JobSpec, WorkerResources, Workers
-from schedulearn.domain.speedup import SpeedUp
-from schedulearn.policies.presets import build_policy
+from schedulearn.core.control.decide import decide
+from schedulearn.core.control.ledger import Ledger
+from schedulearn.core.control.queue import Queue
+from schedulearn.core.control.runners import Runners
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.resources import CPUS, GPUS, Resources
+from schedulearn.core.domain.spec import JobSpec, WorkerResources, Workers
+from schedulearn.core.domain.speedup import SpeedUp
+from schedulearn.core.policies.presets import build_policy
 from support.builders import World, job, node
 
 LINEAR = SpeedUp(range(1, 65))

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.control.migrate import Board
-from schedulearn.control.state import State
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.job import Job, Spot
-from schedulearn.domain.spec import Preemptible
-from schedulearn.domain.states import JobState
-from schedulearn.estimate.facts import AssumedFacts
-from schedulearn.policies.loads import Load, ends, loads_of
-from schedulearn.policies.migrate.balance import Balance
-from schedulearn.policies.place.least_work import LeastWork
-from schedulearn.policies.presets import build_policy
-from schedulearn.policies.stages import Moves
+from schedulearn.core.control.migrate import Board
+from schedulearn.core.control.state import State
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.spec import Preemptible
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.estimate.facts import AssumedFacts
+from schedulearn.core.policies.loads import Load, ends, loads_of
+from schedulearn.core.policies.migrate.balance import Balance
+from schedulearn.core.policies.place.least_work import LeastWork
+from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.stages import Moves
 from support.builders import job, node
 
 CORES, COST = 4, 3.0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.policies.share.division import demands, floors, give_out_rest, keep_room, max_min
+from schedulearn.core.policies.share.division import demands, floors, give_out_rest, keep_room, max_min
 
 _sizes = st.lists(st.tuples(st.floats(0, 4), st.floats(0.1, 16)), min_size=1, max_size=12)
 

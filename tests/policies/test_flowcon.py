@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from schedulearn.policies.share.division import max_min
-from schedulearn.policies.share.fair import Fair
-from schedulearn.policies.share.flowcon import FlowCon
-from schedulearn.policies.sharing import Shares
+from schedulearn.core.policies.share.division import max_min
+from schedulearn.core.policies.share.fair import Fair
+from schedulearn.core.policies.share.flowcon import FlowCon
+from schedulearn.core.policies.sharing import Shares
 from support.machine import Machine
 
 NONE = math.inf

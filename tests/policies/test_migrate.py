@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from schedulearn.control.migrate import Board
-from schedulearn.control.state import State
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.job import Job, Spot
-from schedulearn.domain.node import Node
-from schedulearn.domain.spec import Preemptible
-from schedulearn.domain.speedup import SpeedUp, assumed_speedup
-from schedulearn.domain.states import JobState
-from schedulearn.policies.migrate.consolidate import Consolidate
-from schedulearn.policies.presets import build_policy
-from schedulearn.sim.cluster import parse_cluster
-from schedulearn.sim.engine import SimOptions, Simulation
-from schedulearn.sim.metrics import Result
-from schedulearn.traces.types import TraceJob, Workload
+from schedulearn.core.control.migrate import Board
+from schedulearn.core.control.state import State
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.spec import Preemptible
+from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.policies.migrate.consolidate import Consolidate
+from schedulearn.core.policies.presets import build_policy
+from schedulearn.lab.sim.cluster import parse_cluster
+from schedulearn.lab.sim.engine import SimOptions, Simulation
+from schedulearn.lab.sim.metrics import Result
+from schedulearn.lab.traces.types import TraceJob, Workload
 from support.builders import job, node
 
 

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.control.ledger import Ledger
-from schedulearn.control.migrate import Board
-from schedulearn.control.state import State
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.ids import NodeName
-from schedulearn.domain.job import Accrual, Job, Spot
-from schedulearn.domain.node import Node
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.shape import Shape
-from schedulearn.domain.spec import JobSpec, WorkerResources, Workers
-from schedulearn.estimate.facts import AssumedFacts
-from schedulearn.policies.place import branch_and_bound, genetic, hungarian
-from schedulearn.policies.place.solve import (
+from schedulearn.core.control.ledger import Ledger
+from schedulearn.core.control.migrate import Board
+from schedulearn.core.control.state import State
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.job import Accrual, Job, Spot
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.shape import Shape
+from schedulearn.core.domain.spec import JobSpec, WorkerResources, Workers
+from schedulearn.core.estimate.facts import AssumedFacts
+from schedulearn.core.policies.place import branch_and_bound, genetic, hungarian
+from schedulearn.core.policies.place.solve import (
     Assignment,
     Piece,
     Problem,
@@ -34,10 +34,10 @@ from schedulearn.policies.place.solve import (
     moved_workers,
     score,
 )
-from schedulearn.policies.presets import build_policy
-from schedulearn.policies.registry import STAGES, stage
-from schedulearn.policies.stages import Memory
-from schedulearn.sim.cluster import make_node
+from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.registry import STAGES, stage
+from schedulearn.core.policies.stages import Memory
+from schedulearn.lab.sim.cluster import make_node
 from support.builders import World, job, node
 
 ALL = sorted(STAGES["place"])

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.job import Job
-from schedulearn.domain.spec import Target
-from schedulearn.estimate.facts import AssumedFacts
-from schedulearn.policies.loads import loads_of, usual_seconds
-from schedulearn.policies.place.procon import Procon
-from schedulearn.policies.share.flowcon import FlowCon
-from schedulearn.policies.share.shortest import Shortest
-from schedulearn.policies.sharing import Share
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.spec import Target
+from schedulearn.core.estimate.facts import AssumedFacts
+from schedulearn.core.policies.loads import loads_of, usual_seconds
+from schedulearn.core.policies.place.procon import Procon
+from schedulearn.core.policies.share.flowcon import FlowCon
+from schedulearn.core.policies.share.shortest import Shortest
+from schedulearn.core.policies.sharing import Share
 from support.builders import World, job, node
 from support.machine import Machine
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.domain.ids import JobId
-from schedulearn.estimate.remaining import Estimate
-from schedulearn.policies.share.division import max_min
-from schedulearn.policies.share.shortest import Shortest, told
-from schedulearn.policies.share.turns import Claim, amounts, ranked, set_the_end
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.core.policies.share.division import max_min
+from schedulearn.core.policies.share.shortest import Shortest, told
+from schedulearn.core.policies.share.turns import Claim, amounts, ranked, set_the_end
 from support.machine import Machine
 
 NONE = math.inf

@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.control.migrate import Board, migrate
-from schedulearn.control.moves import arrived
-from schedulearn.control.state import State
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, Job, Spot, Worker
-from schedulearn.domain.spec import Preemptible
-from schedulearn.domain.states import JobState
-from schedulearn.estimate.facts import AssumedFacts
-from schedulearn.policies.migrate.categories import CONVERGED, PROGRESSING, WATCHING, category_after, growth
-from schedulearn.policies.migrate.specon import Specon
-from schedulearn.policies.notes import Note
-from schedulearn.policies.presets import build_policy
-from schedulearn.policies.stages import Moves
+from schedulearn.core.control.migrate import Board, migrate
+from schedulearn.core.control.moves import arrived
+from schedulearn.core.control.state import State
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Attempt, Job, Spot, Worker
+from schedulearn.core.domain.spec import Preemptible
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.estimate.facts import AssumedFacts
+from schedulearn.core.policies.migrate.categories import CONVERGED, PROGRESSING, WATCHING, category_after, growth
+from schedulearn.core.policies.migrate.specon import Specon
+from schedulearn.core.policies.notes import Note
+from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.stages import Moves
 from support.builders import job, node
 
 EVERY = 30.0

@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from schedulearn.domain import events as ev
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.job import Job
-from schedulearn.domain.spec import Preemptible
-from schedulearn.estimate.facts import AssumedFacts
-from schedulearn.policies.order.srjf_aged import SrjfAged
-from schedulearn.policies.presets import PRESETS, available, build_policy
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.spec import Preemptible
+from schedulearn.core.estimate.facts import AssumedFacts
+from schedulearn.core.policies.order.srjf_aged import SrjfAged
+from schedulearn.core.policies.presets import PRESETS, available, build_policy
 from support.builders import World, job, node
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.service.config import DataFolder
+from schedulearn.service.common.config import DataFolder
 from schedulearn.store import Store, open_store
 from support.clock import HandClock
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ids import JobId
-from schedulearn.service.advice import Adviser
-from schedulearn.service.config import DataFolder
-from schedulearn.service.estimator import Estimator, PastJobs
-from schedulearn.service.views import Advice
+from schedulearn.core.domain.ids import JobId
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.gateway.advice import Adviser
+from schedulearn.service.gateway.views import Advice
+from schedulearn.service.learn.estimator import Estimator, PastJobs
 from schedulearn.store import Point, Store
 from support.clock import HandClock
 from support.scheduling import Bench

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import Conflict, InvalidSpec, NotFound, SchedulearnError
-from schedulearn.domain.ids import NodeName, WorkerId
+from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound, SchedulearnError
+from schedulearn.core.domain.ids import NodeName, WorkerId
 from schedulearn.executors.common.beside import STDOUT, Beside, NotRunning
-from schedulearn.service import attendant
-from schedulearn.service.attendant import Attendant
-from schedulearn.service.parcels import ALIVE, EXIT, HEADER, PROBLEM, of_error, parcel, short_path, to_error
-from schedulearn.service.visit import Visit
+from schedulearn.service.exec import attendant
+from schedulearn.service.exec.attendant import Attendant
+from schedulearn.service.exec.parcels import ALIVE, EXIT, HEADER, PROBLEM, of_error, parcel, short_path, to_error
+from schedulearn.service.exec.visit import Visit
 from support.waiting import wait_until
 
 PATIENCE = 30.0  # only matters when something is broken

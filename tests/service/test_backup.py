@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from schedulearn.archive.walk import Found
-from schedulearn.domain.errors import Conflict, NotFound, SchedulearnError
-from schedulearn.domain.ids import JobId
-from schedulearn.service.backup import backup, restore
-from schedulearn.service.config import DataFolder
+from schedulearn.core.domain.errors import Conflict, NotFound, SchedulearnError
+from schedulearn.core.domain.ids import JobId
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.upkeep.backup import backup, restore
 from schedulearn.store import Store, open_store
 from support.builders import spec
 from support.locks import held
@@ -93,7 +93,9 @@ def test_an_older_backup_is_replaced_only_by_a_whole_one(
 ) -> None:
     file = tmp_path / "b.tar.gz"
     file.write_bytes(b"old")
-    monkeypatch.setattr("schedulearn.service.backup._pieces", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    monkeypatch.setattr(
+        "schedulearn.service.upkeep.backup._pieces", lambda *_: (_ for _ in ()).throw(OSError(28, "full"))
+    )
     with pytest.raises(OSError, match="full"):
         backup(data, file)
     assert file.read_bytes() == b"old"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.domain.events import DiskExceeded
-from schedulearn.domain.ids import JobId
-from schedulearn.service import disk
-from schedulearn.service.config import DataFolder
-from schedulearn.service.disk import DiskGuard, Reserve, Sizes, culprit
+from schedulearn.core.domain.events import DiskExceeded
+from schedulearn.core.domain.ids import JobId
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.upkeep import disk
+from schedulearn.service.upkeep.disk import DiskGuard, Reserve, Sizes, culprit
 from schedulearn.store import Store
 from support.clock import HandClock
 from support.disks import fill, small_disk

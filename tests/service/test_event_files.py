@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import StoreAway
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.spec import Metric
-from schedulearn.service import boards, eventfiles
-from schedulearn.service.boards import BoardWatcher
-from schedulearn.service.config import DataFolder
-from schedulearn.service.eventfiles import EventFiles
-from schedulearn.service.tags import full_name, likeness
-from schedulearn.service.tfevents import LARGEST, Scalar, masked_crc, scalars, scan
+from schedulearn.core.domain.errors import StoreAway
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.spec import Metric
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.progress.tags import full_name, likeness
+from schedulearn.service.progress.tensorboard import boards, eventfiles
+from schedulearn.service.progress.tensorboard.boards import BoardWatcher
+from schedulearn.service.progress.tensorboard.eventfiles import EventFiles
+from schedulearn.service.progress.tensorboard.tfevents import LARGEST, Scalar, masked_crc, scalars, scan
 from schedulearn.store import Point, Store
 from support.clock import HandClock
 from support.scheduling import Bench

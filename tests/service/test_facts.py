@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.usage import Limits, Usage
-from schedulearn.estimate.remaining import Estimate
-from schedulearn.service.config import DataFolder
-from schedulearn.service.explainer import Explainer
-from schedulearn.service.facts import LiveFacts
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.usage import Limits, Usage
+from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.gateway.explainer import Explainer
+from schedulearn.service.learn.facts import LiveFacts
 from schedulearn.store import Point, Store, UsageSample
 from support.builders import BROKEN
 from support.clock import HandClock

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.domain.errors import StoreAway, StoreError
-from schedulearn.service.faults import log_fault
-from schedulearn.service.nudge import NudgeListener, is_orphaned
+from schedulearn.core.domain.errors import StoreAway, StoreError
+from schedulearn.service.common.faults import log_fault
+from schedulearn.service.loop.nudge import NudgeListener, is_orphaned
 
 _LOG = logging.getLogger("schedulearn.test")
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import StoreAway
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.spec import Metric
+from schedulearn.core.domain.errors import StoreAway
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.spec import Metric
 from schedulearn.executors.common.logwriter import LogWriter
-from schedulearn.service import progress
-from schedulearn.service.config import DataFolder
-from schedulearn.service.output import Reader
-from schedulearn.service.progress import ProgressWatcher
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.progress import progress
+from schedulearn.service.progress.output import Reader
+from schedulearn.service.progress.progress import ProgressWatcher
 from schedulearn.store import GIVEN_UP, Store
 from support.bounded import run_bounded
 from support.builders import node
@@ -22,14 +22,14 @@ from support.scheduling import Bench
 # Hundreds of times as long as a line that is looked at: what grows with the square of that would need hours.
 SLOW = r"""
 from schedulearn.dashboard.watch import plain
-from schedulearn.domain import units
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.spec import Metric
-from schedulearn.estimate.features import numbers_in
+from schedulearn.core.domain import units
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.spec import Metric
+from schedulearn.core.estimate.features import numbers_in
 from schedulearn.executors.common.launching import _under_torchrun
-from schedulearn.service import progress
-from schedulearn.service.output import Reader, clean
-from schedulearn.service.tags import likeness
+from schedulearn.service.progress import progress
+from schedulearn.service.progress.output import Reader, clean
+from schedulearn.service.progress.tags import likeness
 
 runs = ["a", "1", " ", "-", "=", "1/1 ", "epoch 1 ", "loss ", "loss 1", "\x1b[0 ", "\r", "\x08", "a.", "a= "]
 after = [("1", " "), ("loss=1", "1"), ("loss ", " "), ("epoch 1/", "1"), ("epoch 1 (", " "), ("Epoch 1/", "1"),

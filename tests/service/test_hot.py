@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import Launcher as LauncherKind
-from schedulearn.domain.spec import Preemptible
-from schedulearn.domain.states import FINISHED
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Attempt
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import Launcher as LauncherKind
+from schedulearn.core.domain.spec import Preemptible
+from schedulearn.core.domain.states import FINISHED
 from schedulearn.executors.common.paths import WorkerPaths
-from schedulearn.service.config import DataFolder
-from schedulearn.service.identity import Identities
-from schedulearn.service.launch import Launcher
-from schedulearn.service.progress import ProgressWatcher
-from schedulearn.service.reports import add_reports
-from schedulearn.service.roles import SchedulerLease
-from schedulearn.service.scheduler import Scheduler
-from schedulearn.sim.executor import SimulatedExecutor, World
-from schedulearn.sim.worker import Behaviour
+from schedulearn.lab.sim.executor import SimulatedExecutor, World
+from schedulearn.lab.sim.worker import Behaviour
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.common.identity import Identities
+from schedulearn.service.common.roles import SchedulerLease
+from schedulearn.service.loop.launch import Launcher
+from schedulearn.service.loop.scheduler import Scheduler
+from schedulearn.service.progress.progress import ProgressWatcher
+from schedulearn.service.progress.reports import add_reports
 from schedulearn.store import Point, Store, open_store
 from support.builders import KILLED, node, spec
 from support.clock import HandClock

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.spec import JobSpec
-from schedulearn.service.config import DataFolder
-from schedulearn.service.disk import Sizes, folder_size
-from schedulearn.service.housekeeping import DISK, Housekeeper, measure
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.spec import JobSpec
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.upkeep.disk import Sizes, folder_size
+from schedulearn.service.upkeep.housekeeping import DISK, Housekeeper, measure
 from schedulearn.store import Actor, AuditFilter, Once, SavedState, Store
 from support.clock import HandClock
 from support.scheduling import Bench

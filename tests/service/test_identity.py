@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import InvalidSpec, SchedulearnError
-from schedulearn.domain.ids import AttemptId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, Worker
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import JobSpec
-from schedulearn.service.config import DataFolder
-from schedulearn.service.identity import Identities
-from schedulearn.service.launch import Launcher
+from schedulearn.core.domain.errors import InvalidSpec, SchedulearnError
+from schedulearn.core.domain.ids import AttemptId, NodeName, WorkerId
+from schedulearn.core.domain.job import Attempt, Worker
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import JobSpec
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.common.identity import Identities
+from schedulearn.service.loop.launch import Launcher
 from schedulearn.store import Store, UserRow, open_store
 from support.builders import job, node
 
@@ -57,7 +57,7 @@ def test_a_range_that_does_not_do_is_refused_at_the_start(taken: UserRow) -> Non
 
 
 def test_a_range_with_accounts_of_the_machine_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schedulearn.service.identity._known", lambda uid: "carol" if uid == 70_007 else "")
+    monkeypatch.setattr("schedulearn.service.common.identity._known", lambda uid: "carol" if uid == 70_007 else "")
     with pytest.raises(SchedulearnError, match="70007 is carol on this machine"):
         AS_ROOT.check_all([ANN])
     with pytest.raises(InvalidSpec, match="carol"):

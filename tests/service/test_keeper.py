@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain import events as ev
-from schedulearn.domain.errors import SchedulearnError
-from schedulearn.domain.ids import NodeName
-from schedulearn.domain.node import Node
-from schedulearn.service import keeper as module
-from schedulearn.service.config import DataFolder, Options
-from schedulearn.service.keeper import LOCAL, LOCAL_DOCKER, NodeKeeper
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.errors import SchedulearnError
+from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.node import Node
+from schedulearn.service.common.config import DataFolder, Options
+from schedulearn.service.nodes import node_manager as module
+from schedulearn.service.nodes.node_manager import LOCAL, LOCAL_DOCKER, NodeKeeper
 from schedulearn.store import Request
 from support.builders import node
 from support.clock import HandClock

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, Worker
-from schedulearn.domain.node import Node
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import Launcher as Kind
-from schedulearn.service.identity import Identities
-from schedulearn.service.launch import Launcher, Ports
+from schedulearn.core.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Attempt, Worker
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import Launcher as Kind
+from schedulearn.service.common.identity import Identities
+from schedulearn.service.loop.launch import Launcher, Ports
 from support.builders import job, node
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from schedulearn.executors.common.instance import instance_of, token_of
-from schedulearn.service.config import DataFolder
-from schedulearn.service.lineage import OtherFolder, settle
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.upkeep.lineage import OtherFolder, settle
 from schedulearn.store import Store
 from support.builders import spec
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain import events as ev
-from schedulearn.domain.ids import NodeName
-from schedulearn.domain.node import Node, NodeState
-from schedulearn.service.config import DataFolder
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.node import Node, NodeState
+from schedulearn.service.common.config import DataFolder
 from schedulearn.store import Store
 from support.builders import KILLED, node
 from support.clock import HandClock

@@ -2,11 +2,11 @@
 
 import pytest
 
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.spec import Preemptible
-from schedulearn.service.config import DataFolder
-from schedulearn.service.explainer import Explainer
-from schedulearn.service.facts import LiveFacts
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.spec import Preemptible
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.gateway.explainer import Explainer
+from schedulearn.service.learn.facts import LiveFacts
 from schedulearn.store import Store
 from support.builders import KILLED, node
 from support.clock import HandClock

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import LimitsSet
-from schedulearn.domain.ids import NodeName, WorkerId
-from schedulearn.domain.usage import Limits, Usage
-from schedulearn.service.config import DataFolder
-from schedulearn.service.monitor import Monitor
+from schedulearn.core.domain.events import LimitsSet
+from schedulearn.core.domain.ids import NodeName, WorkerId
+from schedulearn.core.domain.usage import Limits, Usage
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.learn.monitor import Monitor
 from schedulearn.store import Store
 from support.builders import node
 from support.clock import HandClock

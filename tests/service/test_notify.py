@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.job import HistoryEvent
-from schedulearn.domain.spec import JobSpec
-from schedulearn.domain.states import JobState
-from schedulearn.service.auth import Caller
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import HistoryEvent
+from schedulearn.core.domain.spec import JobSpec
+from schedulearn.core.domain.states import JobState
+from schedulearn.service.common.auth import Caller
 from schedulearn.service.notify import content, mail, webhook
-from schedulearn.service.notify.desk import Desk, secret_of
 from schedulearn.service.notify.errors import Undelivered
 from schedulearn.service.notify.notifier import DELAYS, Notifier
 from schedulearn.service.notify.sender import Sender
+from schedulearn.service.notify.subscriptions import Desk, secret_of
 from schedulearn.store import Cycle, NewNotice, Notice, Store
 from schedulearn.store.notices import MOST_WAITING
 from support.clock import HandClock

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.spec import Metric
-from schedulearn.service.output import Batch, Reader, batch_in, clean
+from schedulearn.core.domain.spec import Metric
+from schedulearn.service.progress.output import Batch, Reader, batch_in, clean
 
 DATA = Path(__file__).parents[1] / "data" / "output"  # as Keras 3.15 and Lightning 2 wrote it into a file
 

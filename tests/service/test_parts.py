@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import NotFound, RoleTaken
-from schedulearn.domain.ids import JobId
-from schedulearn.service import clock as clock_module
-from schedulearn.service.clock import SteadyClock
-from schedulearn.service.config import DataFolder, Options
-from schedulearn.service.explainer import Explainer
-from schedulearn.service.nudge import NudgeListener, nudge
-from schedulearn.service.roles import RENEW_EVERY, TTL, RoleLock, SchedulerLease
+from schedulearn.core.domain.errors import NotFound, RoleTaken
+from schedulearn.core.domain.ids import JobId
+from schedulearn.service.common import clock as clock_module
+from schedulearn.service.common.clock import SteadyClock
+from schedulearn.service.common.config import DataFolder, Options
+from schedulearn.service.common.roles import RENEW_EVERY, TTL, RoleLock, SchedulerLease
+from schedulearn.service.gateway.explainer import Explainer
+from schedulearn.service.loop.nudge import NudgeListener, nudge
 from schedulearn.service.runtime import Runtime
 from schedulearn.store import Cycle, Store
 from support.builders import BROKEN
@@ -45,8 +45,8 @@ def test_a_role_is_played_by_one_process_and_the_other_is_told_who(folder: DataF
 
 def test_the_lock_of_a_process_that_was_killed_is_free(folder: DataFolder) -> None:
     code = (
-        "import sys; from pathlib import Path; from schedulearn.service.config import DataFolder;"
-        "from schedulearn.service.roles import RoleLock;"
+        "import sys; from pathlib import Path; from schedulearn.service.common.config import DataFolder;"
+        "from schedulearn.service.common.roles import RoleLock;"
         "lock = RoleLock(DataFolder(Path(sys.argv[1])), 'api'); lock.acquire();"
         "print('held', flush=True); sys.stdin.read()"
     )

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import StoreError
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.spec import Metric
+from schedulearn.core.domain.errors import StoreError
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.spec import Metric
 from schedulearn.executors.common.logwriter import LogWriter
-from schedulearn.service import progress
-from schedulearn.service.config import DataFolder
-from schedulearn.service.output import usual_pattern
-from schedulearn.service.progress import ProgressWatcher
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.progress import progress
+from schedulearn.service.progress.output import usual_pattern
+from schedulearn.service.progress.progress import ProgressWatcher
 from schedulearn.store import Found, Store
 from support.clock import HandClock
 from support.scheduling import Bench

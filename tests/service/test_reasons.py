@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from schedulearn.control.explain import Explanation
-from schedulearn.domain.ids import JobId
-from schedulearn.service import overview
-from schedulearn.service.overview import _Reasons
+from schedulearn.core.control.explain import Explanation
+from schedulearn.core.domain.ids import JobId
+from schedulearn.service.gateway import overview
+from schedulearn.service.gateway.overview import _Reasons
 from support.waiting import wait_until
 
 Known = list[tuple[JobId, Explanation]]

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from schedulearn.domain.errors import Conflict, InvalidSpec, NotFound
-from schedulearn.domain.ids import AttemptId, JobId
-from schedulearn.service import rendezvous
-from schedulearn.service.rendezvous import Answer, Gathering, Rendezvous, Ticket, Wait
+from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound
+from schedulearn.core.domain.ids import AttemptId, JobId
+from schedulearn.service.gateway import rendezvous
+from schedulearn.service.gateway.rendezvous import Answer, Gathering, Rendezvous, Ticket, Wait
 
 ATTEMPT = AttemptId(JobId(1), 1)
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from schedulearn.control.state import State
-from schedulearn.domain import events as ev
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.states import JobState
-from schedulearn.estimate.facts import AssumedFacts
-from schedulearn.policies.order.fifo import Fifo
-from schedulearn.service.config import DataFolder
-from schedulearn.service.requests import to_event
+from schedulearn.core.control.state import State
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.estimate.facts import AssumedFacts
+from schedulearn.core.policies.order.fifo import Fifo
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.loop.requests import to_event
 from schedulearn.store import Request, Store
 from support.builders import BROKEN, job
 from support.clock import HandClock

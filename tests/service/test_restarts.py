@@ -2,9 +2,9 @@
 
 import pytest
 
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.spec import Preemptible
-from schedulearn.service.config import DataFolder
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.spec import Preemptible
+from schedulearn.service.common.config import DataFolder
 from schedulearn.store import Point, Store
 from support.builders import KILLED
 from support.clock import HandClock

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.job import Attempt, Worker
-from schedulearn.domain.spec import Preemptible
-from schedulearn.domain.states import JobState
-from schedulearn.estimate.scaling import LEAST_WINDOWS
-from schedulearn.service.config import DataFolder
-from schedulearn.service.facts import LiveFacts
-from schedulearn.service.scaling import Scaling
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.job import Attempt, Worker
+from schedulearn.core.domain.spec import Preemptible
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.estimate.scaling import LEAST_WINDOWS
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.learn.facts import LiveFacts
+from schedulearn.service.learn.scaling import Scaling
 from schedulearn.store import Point, Store
 from support.builders import KILLED
 from support.clock import HandClock

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import RoleTaken, StoreAway, StoreError
-from schedulearn.domain.events import NodeSeen
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.node import NodeState
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.spec import Metric
-from schedulearn.domain.states import JobState
+from schedulearn.core.domain.errors import RoleTaken, StoreAway, StoreError
+from schedulearn.core.domain.events import NodeSeen
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.node import NodeState
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.spec import Metric
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.policies.registry import STAGES, StageInfo
 from schedulearn.executors.common.logwriter import LogWriter
-from schedulearn.policies.registry import STAGES, StageInfo
-from schedulearn.service.config import DataFolder
-from schedulearn.service.progress import ProgressWatcher
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.progress.progress import ProgressWatcher
 from schedulearn.store import Cycle, Store
 from support.builders import BROKEN, KILLED, OK, node
 from support.clock import HandClock
@@ -75,7 +75,7 @@ def test_commands_are_recorded_before_they_are_carried_out(bench: Bench) -> None
 
 
 def test_the_token_of_an_attempt_is_revoked_when_it_has_ended(bench: Bench) -> None:
-    from schedulearn.service.auth import hash_token
+    from schedulearn.service.common.auth import hash_token
 
     bench.running()
     digest = hash_token(bench.executor.launches["1.1.0"].token)
@@ -187,7 +187,7 @@ def test_requests_survive_a_failed_cycle(bench: Bench, monkeypatch: pytest.Monke
 
 def test_the_thread_recovers_by_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole of `run`: a store that fails twice costs time and nothing else."""
-    monkeypatch.setattr("schedulearn.service.scheduler._AFTER_A_FAULT", 0.0)
+    monkeypatch.setattr("schedulearn.service.loop.scheduler._AFTER_A_FAULT", 0.0)
     real, failures = bench.store.save_cycle, []
 
     def sometimes(cycle: Cycle) -> None:
@@ -440,7 +440,7 @@ def test_a_plain_policy_that_fails_is_told_once_and_harms_nothing(
 ) -> None:
     job = bench.submit()
     with monkeypatch.context() as patch:
-        patch.setattr("schedulearn.policies.place.pack.Pack.place", lambda *_: 1 / 0)
+        patch.setattr("schedulearn.core.policies.place.pack.Pack.place", lambda *_: 1 / 0)
         for _ in range(3):
             assert bench.cycle(1.0) == []
     assert bench.story().count("policy_fault") == 1

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.domain.ids import WorkerId
-from schedulearn.policies.share.division import max_min
-from schedulearn.policies.share.fair import Fair
-from schedulearn.policies.share.flowcon import FlowCon
-from schedulearn.policies.share.shortest import Shortest
+from schedulearn.core.domain.ids import WorkerId
+from schedulearn.core.policies.share.division import max_min
+from schedulearn.core.policies.share.fair import Fair
+from schedulearn.core.policies.share.flowcon import FlowCon
+from schedulearn.core.policies.share.shortest import Shortest
 from support.live_machine import LiveMachine
 
 CORES = 4.0

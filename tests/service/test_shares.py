@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.events import LimitsSet, Shared
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.job import Accrual
-from schedulearn.domain.spec import JobSpec, Launcher, WorkerResources
-from schedulearn.domain.usage import Limits, Usage
-from schedulearn.policies.notes import Note
-from schedulearn.policies.registry import STAGES, StageInfo
-from schedulearn.policies.share.fair import Fair
-from schedulearn.policies.sharing import ShareNode, Shares
-from schedulearn.service.config import DataFolder
-from schedulearn.service.container_monitor import LiveContainerMonitor, Outlook
-from schedulearn.service.machine import Machine
-from schedulearn.service.tenants import Roll, Tenant, rolls
+from schedulearn.core.domain.events import LimitsSet, Shared
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Accrual
+from schedulearn.core.domain.spec import JobSpec, Launcher, WorkerResources
+from schedulearn.core.domain.usage import Limits, Usage
+from schedulearn.core.policies.notes import Note
+from schedulearn.core.policies.registry import STAGES, StageInfo
+from schedulearn.core.policies.share.fair import Fair
+from schedulearn.core.policies.sharing import ShareNode, Shares
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook
+from schedulearn.service.share.machine import Machine
+from schedulearn.service.share.tenants import Roll, Tenant, rolls
 from schedulearn.store import Point, Store
 from support.builders import job, node
 from support.clock import HandClock

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.service import spool
-from schedulearn.service.spool import spooled
+from schedulearn.service.progress import spool
+from schedulearn.service.progress.spool import spooled
 from schedulearn.store import Point
 from support.bounded import run_bounded
 
@@ -24,7 +24,7 @@ def steps(path: Path) -> list[int]:
 
 READ = """
 from pathlib import Path
-from schedulearn.service.spool import spooled
+from schedulearn.service.progress.spool import spooled
 hold()
 print([point.step for points in spooled(Path(sys.argv[1])) for point in points])
 """

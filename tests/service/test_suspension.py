@@ -2,9 +2,9 @@
 
 import pytest
 
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.resources import Resources
-from schedulearn.service.config import DataFolder
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.resources import Resources
+from schedulearn.service.common.config import DataFolder
 from schedulearn.store import Store
 from support.builders import KILLED, OK, node
 from support.clock import HandClock

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.spec import Preemptible, Target
-from schedulearn.service.config import DataFolder
+from schedulearn.core.domain.spec import Preemptible, Target
+from schedulearn.service.common.config import DataFolder
 from schedulearn.store import Point, Store
 from support.builders import KILLED
 from support.clock import HandClock

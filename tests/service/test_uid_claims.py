@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.service.uid_claims import claimed
+from schedulearn.service.common.uid_claims import claimed
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.policies.presets import build_policy
-from schedulearn.sim.cluster import parse_cluster
-from schedulearn.sim.engine import SimOptions, Simulation
-from schedulearn.traces.registry import load
-from schedulearn.traces.types import TraceJob, Workload
+from schedulearn.core.policies.presets import build_policy
+from schedulearn.lab.sim.cluster import parse_cluster
+from schedulearn.lab.sim.engine import SimOptions, Simulation
+from schedulearn.lab.traces.registry import load
+from schedulearn.lab.traces.types import TraceJob, Workload
 
 PAGE = Path(__file__).parents[2] / "docs" / "writing-policies.md"
 

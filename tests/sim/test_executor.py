@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.events import Event, LimitsSet, WorkerExited, WorkerStarted
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import JobSpec
-from schedulearn.domain.usage import Limits
-from schedulearn.sim.executor import SimulatedExecutor, World
-from schedulearn.sim.worker import Behaviour
+from schedulearn.core.domain.events import Event, LimitsSet, WorkerExited, WorkerStarted
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import JobSpec
+from schedulearn.core.domain.usage import Limits
+from schedulearn.lab.sim.executor import SimulatedExecutor, World
+from schedulearn.lab.sim.worker import Behaviour
 
 HERE = NodeName("here")
 SAVING = Behaviour(runs=100.0, term_takes=5.0, term_code=3)

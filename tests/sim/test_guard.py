@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.domain.spec import JobSpec, Preemptible, WorkerResources, Workers
-from schedulearn.policies.presets import PRESETS, build_policy
-from schedulearn.sim.cluster import parse_cluster
-from schedulearn.sim.engine import Simulation
-from schedulearn.traces.types import TraceJob, Workload
+from schedulearn.core.domain.spec import JobSpec, Preemptible, WorkerResources, Workers
+from schedulearn.core.policies.presets import PRESETS, build_policy
+from schedulearn.lab.sim.cluster import parse_cluster
+from schedulearn.lab.sim.engine import Simulation
+from schedulearn.lab.traces.types import TraceJob, Workload
 
 PREEMPTIVE = [
     name for name, preset in PRESETS.items() if preset.allocate == "rigid" and build_policy(name).order.preemptive

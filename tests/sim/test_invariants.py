@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.control.state import State
-from schedulearn.policies.presets import PRESETS, build_policy
-from schedulearn.policies.registry import STAGES
-from schedulearn.sim.cluster import parse_cluster
-from schedulearn.sim.engine import SimOptions, Simulation
-from schedulearn.traces.types import TraceJob, Workload
+from schedulearn.core.control.state import State
+from schedulearn.core.policies.presets import PRESETS, build_policy
+from schedulearn.core.policies.registry import STAGES
+from schedulearn.lab.sim.cluster import parse_cluster
+from schedulearn.lab.sim.engine import SimOptions, Simulation
+from schedulearn.lab.traces.types import TraceJob, Workload
 
 _job = st.tuples(st.integers(0, 200), st.integers(1, 120), st.integers(1, 4), st.booleans())
 _workloads = st.lists(_job, min_size=1, max_size=16)

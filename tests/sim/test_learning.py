@@ -6,13 +6,13 @@ from statistics import pstdev
 
 import pytest
 
-from schedulearn.domain.learning import LearningCurve
-from schedulearn.sim.estimated import EstimatedFacts
-from schedulearn.sim.figures import estimates_in_words
-from schedulearn.sim.metrics import Result
-from schedulearn.sim.model import JobModel, SpecMaker, make_job
-from schedulearn.sim.run import Request, prepare
-from schedulearn.traces.types import TraceJob
+from schedulearn.core.domain.learning import LearningCurve
+from schedulearn.lab.sim.estimated import EstimatedFacts
+from schedulearn.lab.sim.figures import estimates_in_words
+from schedulearn.lab.sim.metrics import Result
+from schedulearn.lab.sim.model import JobModel, SpecMaker, make_job
+from schedulearn.lab.sim.run import Request, prepare
+from schedulearn.lab.traces.types import TraceJob
 
 FLAT = 0.8  # the part of its work from which on it is flat
 CURVE = LearningCurve([(k / 100, 1 + 4 * math.exp(-math.log(50) * k / 100 / FLAT)) for k in range(1, 101)])

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from schedulearn.control.cycle import next_wake
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.job import Job
-from schedulearn.domain.outcome import Outcome
-from schedulearn.policies.presets import build_policy
-from schedulearn.service.config import DataFolder
-from schedulearn.service.facts import LiveFacts
-from schedulearn.sim.cluster import parse_cluster
-from schedulearn.sim.engine import Simulation
-from schedulearn.sim.model import JobModel, SpecMaker
+from schedulearn.core.control.cycle import next_wake
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.outcome import Outcome
+from schedulearn.core.policies.presets import build_policy
+from schedulearn.lab.sim.cluster import parse_cluster
+from schedulearn.lab.sim.engine import Simulation
+from schedulearn.lab.sim.model import JobModel, SpecMaker
+from schedulearn.lab.traces.types import TraceJob, Workload
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.learn.facts import LiveFacts
 from schedulearn.store import open_store
-from schedulearn.traces.types import TraceJob, Workload
 from support.builders import KILLED, OK
 from support.clock import HandClock
 from support.scheduling import Bench

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.policies.presets import build_policy
-from schedulearn.sim.cluster import parse_cluster
-from schedulearn.sim.engine import Simulation
-from schedulearn.traces.registry import load
-from schedulearn.traces.types import TraceJob, Workload
+from schedulearn.core.policies.presets import build_policy
+from schedulearn.lab.sim.cluster import parse_cluster
+from schedulearn.lab.sim.engine import Simulation
+from schedulearn.lab.traces.registry import load
+from schedulearn.lab.traces.types import TraceJob, Workload
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reference import simulate

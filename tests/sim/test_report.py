@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.sim import plots
-from schedulearn.sim.export import as_json, file_names, write_csv
-from schedulearn.sim.figures import estimates_in_words, table, unit_for
-from schedulearn.sim.metrics import Result
-from schedulearn.sim.report import page
-from schedulearn.sim.run import PolicyFailed, Request, Study, prepare
+from schedulearn.lab.sim import plots
+from schedulearn.lab.sim.export import as_json, file_names, write_csv
+from schedulearn.lab.sim.figures import estimates_in_words, table, unit_for
+from schedulearn.lab.sim.metrics import Result
+from schedulearn.lab.sim.report import page
+from schedulearn.lab.sim.run import PolicyFailed, Request, Study, prepare
 
 VOID = {"meta"}
 

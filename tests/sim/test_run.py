@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from schedulearn.policies import plugins
-from schedulearn.sim.estimated import EstimatedFacts
-from schedulearn.sim.metrics import Result
-from schedulearn.sim.model import JobModel, SpecMaker, make_job
-from schedulearn.sim.parallel import run_all
-from schedulearn.sim.replay import workload_of
-from schedulearn.sim.run import BadRequest, PolicyFailed, Request, Study, choose, prepare
-from schedulearn.traces.types import TraceJob
+from schedulearn.core.policies import plugins
+from schedulearn.lab.sim.estimated import EstimatedFacts
+from schedulearn.lab.sim.metrics import Result
+from schedulearn.lab.sim.model import JobModel, SpecMaker, make_job
+from schedulearn.lab.sim.parallel import run_all
+from schedulearn.lab.sim.replay import workload_of
+from schedulearn.lab.sim.run import BadRequest, PolicyFailed, Request, Study, choose, prepare
+from schedulearn.lab.traces.types import TraceJob
 
 HEADER = "submission_time,num_gpu,duration,deadline\n"
 OWN = '''
 import os
 
-from schedulearn.policies.stages import Order
+from schedulearn.core.policies.stages import Order
 
 class Last(Order):
     """The last one first."""
@@ -186,7 +186,7 @@ def test_a_file_for_the_wrong_stage(trace: Callable[..., str], own: str) -> None
 
 def test_a_stage_of_an_installed_package(trace: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     points = [
-        EntryPoint("order.newest", "schedulearn.policies.order.srjf:Srjf", plugins.GROUP),
+        EntryPoint("order.newest", "schedulearn.core.policies.order.srjf:Srjf", plugins.GROUP),
         EntryPoint("order.gone", "schedulearn.nowhere:Srjf", plugins.GROUP),
     ]
     monkeypatch.setattr(plugins, "_points", lambda: points)

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import BadPlan
-from schedulearn.domain.learning import LearningCurve
-from schedulearn.domain.resources import Resources
-from schedulearn.policies.presets import build_policy
-from schedulearn.policies.sharing import ShareNode, Shares
-from schedulearn.policies.stages import Policy
-from schedulearn.sim.cluster import nodes_from_list
-from schedulearn.sim.engine import SimOptions, Simulation
-from schedulearn.sim.metrics import Result
-from schedulearn.sim.run import Request, prepare
-from schedulearn.traces.types import TraceJob, Workload
+from schedulearn.core.domain.errors import BadPlan
+from schedulearn.core.domain.learning import LearningCurve
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.sharing import ShareNode, Shares
+from schedulearn.core.policies.stages import Policy
+from schedulearn.lab.sim.cluster import nodes_from_list
+from schedulearn.lab.sim.engine import SimOptions, Simulation
+from schedulearn.lab.sim.metrics import Result
+from schedulearn.lab.sim.run import Request, prepare
+from schedulearn.lab.traces.types import TraceJob, Workload
 
 VAE, MNIST_P, MNIST_T = 259.6, 106.1, 28.2  # machine-seconds of FlowCon's three jobs, calibrated without limits
 FIXED_3 = [(0.0, VAE), (40.0, MNIST_P), (80.0, MNIST_T)]

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.control.contest import PoolContest
-from schedulearn.domain.speedup import SpeedUp
-from schedulearn.policies.presets import PRESETS, build_policy
-from schedulearn.policies.stages import Contest, Policy
-from schedulearn.sim.cluster import parse_cluster
-from schedulearn.sim.engine import SimOptions, Simulation
-from schedulearn.traces.types import TraceJob, Workload
+from schedulearn.core.control.contest import PoolContest
+from schedulearn.core.domain.speedup import SpeedUp
+from schedulearn.core.policies.presets import PRESETS, build_policy
+from schedulearn.core.policies.stages import Contest, Policy
+from schedulearn.lab.sim.cluster import parse_cluster
+from schedulearn.lab.sim.engine import SimOptions, Simulation
+from schedulearn.lab.traces.types import TraceJob, Workload
 
 # Curves that rise, that stop rising, and that fall again.
 CURVES = [None, SpeedUp([1.0, 1.9, 2.5]), SpeedUp([1.0, 1.5, 1.5, 1.5]), SpeedUp([1.0, 1.8, 1.2, 2.5])]

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.learning import LearningCurve
-from schedulearn.domain.spec import Target
-from schedulearn.policies.presets import PRESETS, build_policy
-from schedulearn.sim.cluster import nodes_from_list
-from schedulearn.sim.engine import SimOptions, Simulation
-from schedulearn.sim.estimated import EstimatedFacts
-from schedulearn.sim.metrics import Result
-from schedulearn.traces.registry import load
-from schedulearn.traces.types import TraceJob, Workload
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.learning import LearningCurve
+from schedulearn.core.domain.spec import Target
+from schedulearn.core.policies.presets import PRESETS, build_policy
+from schedulearn.lab.sim.cluster import nodes_from_list
+from schedulearn.lab.sim.engine import SimOptions, Simulation
+from schedulearn.lab.sim.estimated import EstimatedFacts
+from schedulearn.lab.sim.metrics import Result
+from schedulearn.lab.traces.registry import load
+from schedulearn.lab.traces.types import TraceJob, Workload
 
 # 0.5 is reached with the values 0.5 and 0.4: when 60 % of the work is done.
 CURVE = LearningCurve([(k / 10, round(1.0 - k / 10, 6)) for k in range(1, 11)])

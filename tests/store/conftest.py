@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from schedulearn.domain.ids import AttemptId, DeviceId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, Job, Lease, Worker
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import JobSpec
-from schedulearn.domain.states import JobState
+from schedulearn.core.domain.ids import AttemptId, DeviceId, NodeName, WorkerId
+from schedulearn.core.domain.job import Attempt, Job, Lease, Worker
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.spec import JobSpec
+from schedulearn.core.domain.states import JobState
 from schedulearn.store import Cycle, Store, open_store
 from schedulearn.store.tables import metadata
 from support.postgresql import PROGRAMS, PostgreSQL

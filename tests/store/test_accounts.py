@@ -2,9 +2,9 @@
 
 import pytest
 
-from schedulearn.domain.errors import Conflict, NotFound
-from schedulearn.domain.ids import AttemptId, JobId
-from schedulearn.domain.spec import JobSpec
+from schedulearn.core.domain.errors import Conflict, NotFound
+from schedulearn.core.domain.ids import AttemptId, JobId
+from schedulearn.core.domain.spec import JobSpec
 from schedulearn.store import TokenRow, UserRow
 
 AT = 1_700_000_000.25

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from schedulearn.domain.errors import StoreAway
+from schedulearn.core.domain.errors import StoreAway
 from schedulearn.store import Store, engine, open_store
 from schedulearn.store.condition import Condition, Deed
 from support.postgresql import PostgreSQL

@@ -2,15 +2,15 @@
 
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.spec import JobSpec
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.spec import JobSpec
 from schedulearn.store import Point, open_store
 
 AT = 1_700_000_000.25
 WRITER = """
 import sys
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.spec import JobSpec
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.spec import JobSpec
 from schedulearn.store import Point, open_store
 
 with open_store(sys.argv[1]) as store:

@@ -6,14 +6,14 @@ from dataclasses import fields, replace
 import pytest
 import sqlalchemy as sa
 
-from schedulearn.domain.errors import Conflict, RoleTaken
-from schedulearn.domain.ids import AttemptId, DeviceId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, HistoryEvent, Lease, Worker
-from schedulearn.domain.node import Device, Node, NodeState
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import Workers
-from schedulearn.domain.states import JobState, StopReason
+from schedulearn.core.domain.errors import Conflict, RoleTaken
+from schedulearn.core.domain.ids import AttemptId, DeviceId, NodeName, WorkerId
+from schedulearn.core.domain.job import Attempt, HistoryEvent, Lease, Worker
+from schedulearn.core.domain.node import Device, Node, NodeState
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.spec import Workers
+from schedulearn.core.domain.states import JobState, StopReason
 from schedulearn.store import Cycle, Found, Point, SavedState, open_store
 
 AT = 1_700_000_000.25
@@ -349,8 +349,8 @@ def test_a_cycle_that_fails_at_any_statement_changes_nothing(make, contents, sta
 
 KILLED = """
 import os, signal, sys
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.job import HistoryEvent
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import HistoryEvent
 from schedulearn.store import Cycle, cycles, open_store
 
 cycles._forget = lambda *_: os.kill(os.getpid(), signal.SIGKILL)

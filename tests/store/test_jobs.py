@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from schedulearn.domain.ids import DeviceId, JobId, NodeName
-from schedulearn.domain.job import Accrual, HistoryEvent, Job, Move, Spot
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.spec import JobSpec, Launcher, Metric, Preemptible, Target, WorkerResources, Workers
-from schedulearn.domain.states import JobState, StopReason
+from schedulearn.core.domain.ids import DeviceId, JobId, NodeName
+from schedulearn.core.domain.job import Accrual, HistoryEvent, Job, Move, Spot
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.spec import JobSpec, Launcher, Metric, Preemptible, Target, WorkerResources, Workers
+from schedulearn.core.domain.states import JobState, StopReason
 from schedulearn.store import Placement, Point, StoredEvent
 
 AT = 1_700_000_000.25

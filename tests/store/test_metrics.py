@@ -5,10 +5,10 @@ import math
 import pytest
 import sqlalchemy as sa
 
-from schedulearn.domain.errors import NotFound
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.job import HistoryEvent
-from schedulearn.domain.spec import Metric
+from schedulearn.core.domain.errors import NotFound
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.job import HistoryEvent
+from schedulearn.core.domain.spec import Metric
 from schedulearn.store import GIVEN_UP, MOST_SERIES, Found, Mark, Point, Series, thinning
 from schedulearn.store.tables import metric_points, metric_series
 from schedulearn.store.thinning import MOST_POINTS

@@ -14,13 +14,13 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from schedulearn import store as package
-from schedulearn.domain.errors import StoreError
-from schedulearn.domain.ids import AttemptId, NodeName
-from schedulearn.domain.job import HistoryEvent
-from schedulearn.domain.node import Node, NodeState
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import JobSpec
-from schedulearn.domain.states import JobState
+from schedulearn.core.domain.errors import StoreError
+from schedulearn.core.domain.ids import AttemptId, NodeName
+from schedulearn.core.domain.job import HistoryEvent
+from schedulearn.core.domain.node import Node, NodeState
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.spec import JobSpec
+from schedulearn.core.domain.states import JobState
 from schedulearn.store import Cycle, open_store, schema
 from schedulearn.store.engine import Database
 from schedulearn.store.store import _parse

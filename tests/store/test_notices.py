@@ -2,8 +2,8 @@
 
 import pytest
 
-from schedulearn.domain.job import HistoryEvent
-from schedulearn.domain.states import JobState
+from schedulearn.core.domain.job import HistoryEvent
+from schedulearn.core.domain.states import JobState
 from schedulearn.store import NewNotice, open_store
 
 AT = 1_700_000_000.25

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from schedulearn.domain.errors import CorruptDatabase, NewerDatabase, StoreError
-from schedulearn.domain.spec import JobSpec
+from schedulearn.core.domain.errors import CorruptDatabase, NewerDatabase, StoreError
+from schedulearn.core.domain.spec import JobSpec
 from schedulearn.store import open_store, schema
 
 AT = 1_700_000_000.25

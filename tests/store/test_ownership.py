@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from schedulearn.domain.errors import Conflict, InvalidSpec, NotFound, OverLimit
-from schedulearn.domain.ids import AttemptId, JobId
-from schedulearn.domain.spec import JobSpec
-from schedulearn.domain.states import JobState
+from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound, OverLimit
+from schedulearn.core.domain.ids import AttemptId, JobId
+from schedulearn.core.domain.spec import JobSpec
+from schedulearn.core.domain.states import JobState
 from schedulearn.store import Actor, AuditFilter, Once, acting
 from schedulearn.store import jobs as jobs_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedulearn.domain.errors import RoleTaken
+from schedulearn.core.domain.errors import RoleTaken
 
 AT = 1_700_000_000.25
 

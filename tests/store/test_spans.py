@@ -1,8 +1,8 @@
 """Who ran where and when."""
 
-from schedulearn.domain.ids import DeviceId
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.states import JobState
+from schedulearn.core.domain.ids import DeviceId
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.states import JobState
 from schedulearn.store import Span
 
 AT = 1_700_000_000.25

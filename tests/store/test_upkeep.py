@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from schedulearn.domain.errors import StoreError
+from schedulearn.core.domain.errors import StoreError
 from schedulearn.store import Point, open_store
 
 AT = 1_700_000_000.25

@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.usage import Limits, Usage, cores_used
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.usage import Limits, Usage, cores_used
 from schedulearn.store import UsageSample, WorkerUsage, thinning
 
 AT = 1_700_000_000.25

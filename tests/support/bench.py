@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from schedulearn.domain.events import Event, WorkerExited, WorkerStarted
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.node import Node
-from schedulearn.domain.outcome import Outcome
-from schedulearn.domain.ports import Executor, Launch
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import JobSpec
+from schedulearn.core.domain.events import Event, WorkerExited, WorkerStarted
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.outcome import Outcome
+from schedulearn.core.domain.ports import Executor, Launch
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.spec import JobSpec
 from schedulearn.executors.common import logs
 from schedulearn.executors.common.paths import WorkerPaths
 from support.deeds import Deed

@@ -2,20 +2,20 @@
 
 from typing import Any
 
-from schedulearn.control.apply import apply
-from schedulearn.control.contest import Decision
-from schedulearn.control.cycle import run_cycle
-from schedulearn.control.state import Changes, State
-from schedulearn.domain import events as ev
-from schedulearn.domain.ids import DeviceId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Job
-from schedulearn.domain.node import Device, Node
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import JobSpec, WorkerResources, Workers
-from schedulearn.domain.states import JobState
-from schedulearn.estimate.facts import AssumedFacts
-from schedulearn.policies.presets import build_policy
+from schedulearn.core.control.apply import apply
+from schedulearn.core.control.contest import Decision
+from schedulearn.core.control.cycle import run_cycle
+from schedulearn.core.control.state import Changes, State
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.ids import DeviceId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.node import Device, Node
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.spec import JobSpec, WorkerResources, Workers
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.estimate.facts import AssumedFacts
+from schedulearn.core.policies.presets import build_policy
 
 OK = Outcome(Ending.EXITED, exit_code=0)
 BROKEN = Outcome(Ending.EXITED, exit_code=1)

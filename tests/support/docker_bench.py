@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from schedulearn.domain.node import Node
-from schedulearn.domain.ports import Launch
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.common.archive import Entry, pack, read_file
 from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.docker import DockerExecutor

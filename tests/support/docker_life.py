@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from schedulearn.domain.events import Event
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import JobSpec
+from schedulearn.core.domain.events import Event
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import JobSpec
 from schedulearn.executors.common import folders
 from schedulearn.executors.docker import DockerExecutor, ending, starting
 from schedulearn.executors.docker.connect import Engine

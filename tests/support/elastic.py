@@ -15,15 +15,15 @@ import uvicorn
 
 import schedulearn
 from schedulearn.api.app import create_app
-from schedulearn.control.explain import Explanation
-from schedulearn.domain.ids import AttemptId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, Worker
-from schedulearn.domain.node import Node
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import JobSpec
-from schedulearn.service.auth import hash_token
-from schedulearn.service.gateway import Gateway
-from schedulearn.service.views import BuiltInPolicies
+from schedulearn.core.control.explain import Explanation
+from schedulearn.core.domain.ids import AttemptId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Attempt, Worker
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.spec import JobSpec
+from schedulearn.service.common.auth import hash_token
+from schedulearn.service.gateway.gateway import Gateway
+from schedulearn.service.gateway.views import BuiltInPolicies
 from schedulearn.store import Cycle, open_store
 from support.waiting import wait_until
 

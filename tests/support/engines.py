@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from schedulearn.domain.ids import NodeName
-from schedulearn.domain.node import Node
+from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.node import Node
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.probe import Report, probe
 

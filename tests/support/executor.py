@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from schedulearn.domain.events import Event, WorkerExited, WorkerPaused, WorkerStarted
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.node import Node
-from schedulearn.domain.outcome import Outcome
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.usage import Limits, Usage
+from schedulearn.core.domain.events import Event, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.outcome import Outcome
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.usage import Limits, Usage
 from support.builders import OK
 
 

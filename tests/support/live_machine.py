@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedulearn.domain.events import LimitsSet, Shared
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.job import Accrual
-from schedulearn.domain.usage import Limits, Usage
-from schedulearn.policies.share.division import max_min
-from schedulearn.policies.sharing import Share
-from schedulearn.service.container_monitor import LiveContainerMonitor, Outlook
-from schedulearn.service.machine import Machine
-from schedulearn.service.tenants import Roll, Tenant
+from schedulearn.core.domain.events import LimitsSet, Shared
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Accrual
+from schedulearn.core.domain.usage import Limits, Usage
+from schedulearn.core.policies.share.division import max_min
+from schedulearn.core.policies.sharing import Share
+from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook
+from schedulearn.service.share.machine import Machine
+from schedulearn.service.share.tenants import Roll, Tenant
 from schedulearn.store import CurvePoint, Mark, News, Progress
 from support.builders import job
 from support.clock import HandClock

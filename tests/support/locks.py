@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from schedulearn.service.config import DataFolder
-from schedulearn.service.roles import RoleLock
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.common.roles import RoleLock
 
 
 @contextmanager

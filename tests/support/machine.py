@@ -5,10 +5,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.estimate.remaining import Estimate
-from schedulearn.policies.share.division import max_min
-from schedulearn.policies.sharing import Container, Share, Shares
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.core.policies.share.division import max_min
+from schedulearn.core.policies.sharing import Container, Share, Shares
 
 
 @dataclass

@@ -3,18 +3,18 @@
 import math
 from typing import Any
 
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.job import Job
-from schedulearn.domain.node import Node
-from schedulearn.domain.outcome import Outcome
-from schedulearn.domain.states import JobState
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.outcome import Outcome
+from schedulearn.core.domain.states import JobState
 from schedulearn.executors.common.paths import WorkerPaths
-from schedulearn.service.config import DataFolder
-from schedulearn.service.identity import Identities
-from schedulearn.service.launch import Launcher
-from schedulearn.service.progress import ProgressWatcher
-from schedulearn.service.roles import SchedulerLease
-from schedulearn.service.scheduler import Scheduler
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.common.identity import Identities
+from schedulearn.service.common.roles import SchedulerLease
+from schedulearn.service.loop.launch import Launcher
+from schedulearn.service.loop.scheduler import Scheduler
+from schedulearn.service.progress.progress import ProgressWatcher
 from schedulearn.store import Store
 from support.builders import OK, node, spec
 from support.clock import HandClock

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from schedulearn.domain.events import Event
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import WorkerId
-from schedulearn.domain.ports import Launch
-from schedulearn.sim.executor import SimulatedExecutor, World
-from schedulearn.sim.worker import Behaviour
+from schedulearn.core.domain.events import Event
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import WorkerId
+from schedulearn.core.domain.ports import Launch
+from schedulearn.lab.sim.executor import SimulatedExecutor, World
+from schedulearn.lab.sim.worker import Behaviour
 from support.bench import NODE, Recorder, Workbench
 from support.deeds import GO_AFTER, Deed
 

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from schedulearn.pinned import address_of, with_pin
-from schedulearn.service.certificate import Certificate, fingerprint, self_signed
+from schedulearn.service.upkeep.certificate import Certificate, fingerprint, self_signed
 
 ANSWER = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{"status": "ok"}'
 

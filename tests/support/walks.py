@@ -4,15 +4,15 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import Any
 
-from schedulearn.control.growth import beyond, spot_of
-from schedulearn.domain import events as ev
-from schedulearn.domain.commands import Regroup
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.job import Job
-from schedulearn.domain.node import NodeState
-from schedulearn.domain.resources import MEMORY
-from schedulearn.domain.spec import STOP, YIELD, Launcher, Preemptible, Target
-from schedulearn.domain.states import JobState
+from schedulearn.core.control.growth import beyond, spot_of
+from schedulearn.core.domain import events as ev
+from schedulearn.core.domain.commands import Regroup
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.node import NodeState
+from schedulearn.core.domain.resources import MEMORY
+from schedulearn.core.domain.spec import STOP, YIELD, Launcher, Preemptible, Target
+from schedulearn.core.domain.states import JobState
 from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
 
 _OF_WORKERS = {"exit", "fail", "lose", "one ends", "one fails", "start", "still"}

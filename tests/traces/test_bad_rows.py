@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.traces.registry import load
-from schedulearn.traces.table import Source
-from schedulearn.traces.tiresias import read
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.lab.traces.registry import load
+from schedulearn.lab.traces.table import Source
+from schedulearn.lab.traces.tiresias import read
 
 PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster"
 PHILLY_ROW = "2017-10-09 07:01:55,66.0,1,66.0,vc"

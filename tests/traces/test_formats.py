@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.traces.numbers import read_numbers
-from schedulearn.traces.registry import FORMATS, load
-from schedulearn.traces.types import TraceJob
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.lab.traces.numbers import read_numbers
+from schedulearn.lab.traces.registry import FORMATS, load
+from schedulearn.lab.traces.types import TraceJob
 
 PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster\n" + (
     "1970-01-01 00:01:00,66.0,2,132.0,vc1\n1970-01-01 00:00:05,7,1,7,vc2\n"

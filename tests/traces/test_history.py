@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.traces.registry import load
-from schedulearn.traces.types import TraceJob
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.lab.traces.registry import load
+from schedulearn.lab.traces.types import TraceJob
 
 FULL = {
     "id": 17,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.traces.registry import load
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.lab.traces.registry import load
 
 HEADER = "name,time,application,num_replicas,batch_size\n"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.traces.numbers import read_numbers
-from schedulearn.traces.registry import load
+from schedulearn.lab.traces.numbers import read_numbers
+from schedulearn.lab.traces.registry import load
 
 TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
 

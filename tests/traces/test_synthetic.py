@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.traces.registry import load
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.lab.traces.registry import load
 
 DAY = 86_400
 seeds = st.integers(0, 2**32)

@@ -32,7 +32,7 @@ from schedulearn.api.routes import (
     users,
 )
 from schedulearn.api.wellformed import well_formed
-from schedulearn.service.gateway import Gateway
+from schedulearn.service.gateway.gateway import Gateway
 
 PREFIX = "/api/v1"
 _FOR_ANYBODY = (health, logins)  # what answers without a token; to make a code takes one all the same

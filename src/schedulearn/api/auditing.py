@@ -6,10 +6,10 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from schedulearn.api.problems import of_error
-from schedulearn.domain.errors import NotAllowed, SchedulearnError
-from schedulearn.service.audit import Refusal
-from schedulearn.service.auth import NotAuthenticated, NoToken, NotYours
-from schedulearn.service.gateway import Gateway
+from schedulearn.core.domain.errors import NotAllowed, SchedulearnError
+from schedulearn.service.common.auth import NotAuthenticated, NoToken, NotYours
+from schedulearn.service.gateway.audit import Refusal
+from schedulearn.service.gateway.gateway import Gateway
 
 _PREFIX = "/api/v1"
 # What is tried by calling a route, in the words that are used when it is done (store and service have those).

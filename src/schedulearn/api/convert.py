@@ -27,14 +27,14 @@ from schedulearn.api.schemas import (
     WorkerOut,
 )
 from schedulearn.api.spec import iso, spec_out
-from schedulearn.domain.ids import WorkerId
-from schedulearn.domain.job import Attempt, Job, Lease, Worker
-from schedulearn.domain.outcome import Outcome
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.states import JobState
-from schedulearn.service.auth import Caller
-from schedulearn.service.identity import ROOT
-from schedulearn.service.views import (
+from schedulearn.core.domain.ids import WorkerId
+from schedulearn.core.domain.job import Attempt, Job, Lease, Worker
+from schedulearn.core.domain.outcome import Outcome
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.states import JobState
+from schedulearn.service.common.auth import Caller
+from schedulearn.service.common.identity import ROOT
+from schedulearn.service.gateway.views import (
     Advice,
     AuditEntry,
     Curve,

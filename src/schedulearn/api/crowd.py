@@ -4,8 +4,8 @@ from collections import Counter
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from schedulearn.domain.errors import SchedulearnError
-from schedulearn.service.auth import Caller
+from schedulearn.core.domain.errors import SchedulearnError
+from schedulearn.service.common.auth import Caller
 
 TICKET = "schedulearn.ticket"  # in a request's scope
 

@@ -14,9 +14,9 @@ from starlette.concurrency import run_in_threadpool
 from schedulearn.api.crowd import TICKET
 from schedulearn.api.door import TRUST
 from schedulearn.api.fields import MAX_ID, ONE_LINE, one_line
-from schedulearn.service.auth import Caller, NoToken
-from schedulearn.service.gateway import Gateway
-from schedulearn.service.views import Actor, acting
+from schedulearn.service.common.auth import Caller, NoToken
+from schedulearn.service.gateway.gateway import Gateway
+from schedulearn.service.gateway.views import Actor, acting
 
 PAGE = "x-schedulearn-page"  # the header: the page's key, and the address of the browser that it asks for
 _bearer = HTTPBearer(auto_error=False, description="a token, as made by POST /api/v1/tokens")

@@ -20,9 +20,9 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.image import MAX_LENGTH, PATTERN, check_image
-from schedulearn.domain.units import (
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.image import MAX_LENGTH, PATTERN, check_image
+from schedulearn.core.domain.units import (
     DURATION_TEXT,
     DURATIONS_ALLOWED,
     LONGEST_TEXT,

@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.api.problems import http_problem, problem
-from schedulearn.domain.units import format_size
-from schedulearn.service.auth import NotAuthenticated
+from schedulearn.core.domain.units import format_size
+from schedulearn.service.common.auth import NotAuthenticated
 
 MAX_BODY = 1_000_000  # bytes of any body but a snapshot
 _FOR_ANYBODY = 4096  # bytes of what is taken from somebody without a token: a code to log in with

@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 
 from starlette.concurrency import run_in_threadpool
 
-from schedulearn.domain.ids import JobId
-from schedulearn.service.gateway import Gateway
-from schedulearn.service.views import JobPulse, LogPlace
+from schedulearn.core.domain.ids import JobId
+from schedulearn.service.gateway.gateway import Gateway
+from schedulearn.service.gateway.views import JobPulse, LogPlace
 
 _POLL = 0.2  # seconds between two looks
 _ALL_EVERY = 2.0  # seconds after which also jobs are looked at of which the history says nothing new

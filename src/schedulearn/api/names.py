@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from schedulearn.service.config import Options
+from schedulearn.service.common.config import Options
 
 
 class KnownNames:

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from schedulearn.api.crowd import TooMany
-from schedulearn.domain.errors import (
+from schedulearn.core.domain.errors import (
     Conflict,
     ImpossibleRequest,
     InvalidSpec,
@@ -25,9 +25,9 @@ from schedulearn.domain.errors import (
     StoreAway,
     StoreError,
 )
-from schedulearn.domain.units import short
-from schedulearn.service.auth import NotAuthenticated
-from schedulearn.service.snapshots import TooLarge
+from schedulearn.core.domain.units import short
+from schedulearn.service.common.auth import NotAuthenticated
+from schedulearn.service.gateway.snapshots import TooLarge
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from schedulearn.domain.states import JobState
+from schedulearn.core.domain.states import JobState
 
 
 class PlacementOut(BaseModel):

@@ -19,13 +19,13 @@ from schedulearn.api.door import Server
 from schedulearn.api.ending import told_to_end
 from schedulearn.api.names import guarded_names
 from schedulearn.api.sparing import spare_the_log
-from schedulearn.domain.errors import SchedulearnError
+from schedulearn.core.domain.errors import SchedulearnError
 from schedulearn.pinned import with_pin
-from schedulearn.service.certificate import Certificate, certificate_for
-from schedulearn.service.config import Options
-from schedulearn.service.housekeeping import Storage
-from schedulearn.service.roles import refuse_if_taken
+from schedulearn.service.common.config import Options
+from schedulearn.service.common.roles import refuse_if_taken
 from schedulearn.service.runtime import Runtime
+from schedulearn.service.upkeep.certificate import Certificate, certificate_for
+from schedulearn.service.upkeep.housekeeping import Storage
 
 _GRACE_FOR_STREAMS = 2  # seconds that open streams get when the service stops
 _LARGEST_MESSAGE = 2_000_000  # bytes of what a page sends over its socket at once

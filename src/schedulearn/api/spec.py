@@ -31,10 +31,10 @@ from schedulearn.api.fields import (
     plainly,
 )
 from schedulearn.api.pattern import MAX_LENGTH, check_pattern
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.notice import ALLOWED as ADDRESSES_ALLOWED
-from schedulearn.domain.notice import parse_address
-from schedulearn.domain.spec import (
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.notice import ALLOWED as ADDRESSES_ALLOWED
+from schedulearn.core.domain.notice import parse_address
+from schedulearn.core.domain.spec import (
     STOP,
     YIELD,
     JobSpec,
@@ -45,7 +45,7 @@ from schedulearn.domain.spec import (
     WorkerResources,
     Workers,
 )
-from schedulearn.domain.units import parse_range, short
+from schedulearn.core.domain.units import parse_range, short
 
 MAX_WORKERS = 10_000
 _MAX_COMMAND = 100_000  # characters; the kernel takes no more than 128 KiB in one argument

@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 from starlette.concurrency import run_in_threadpool
 
 from schedulearn.api.convert import event_out
-from schedulearn.domain.ids import JobId
-from schedulearn.service.gateway import Gateway
+from schedulearn.core.domain.ids import JobId
+from schedulearn.service.gateway.gateway import Gateway
 
 POLL = 0.2  # seconds between two looks while somebody listens
 _KEEP_ALIVE = 15.0  # seconds of silence after which a comment is sent, so that proxies keep the connection

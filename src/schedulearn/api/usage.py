@@ -6,8 +6,8 @@ from itertools import pairwise
 from pydantic import BaseModel
 
 from schedulearn.api.spec import iso
-from schedulearn.domain.usage import Usage, cores_used
-from schedulearn.service.views import WorkerUsage
+from schedulearn.core.domain.usage import Usage, cores_used
+from schedulearn.service.gateway.views import WorkerUsage
 
 
 class LookOut(BaseModel):

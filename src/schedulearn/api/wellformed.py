@@ -17,8 +17,8 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from schedulearn.api.fields import DATE_TEXT, near_to
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.units import short
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.units import short
 
 # How a value is written in a path or a query: what it may look like, in words and as a regular expression.
 _FORMS: dict[type, tuple[str, re.Pattern[str]]] = {

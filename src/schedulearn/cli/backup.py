@@ -29,7 +29,7 @@ def backup(
       schedulearn backup
       schedulearn backup /mnt/backups/schedulearn.tar.gz --data /srv/schedulearn
     """
-    from schedulearn.service import backup as server
+    from schedulearn.service.upkeep import backup as server
 
     folder = data_folder(data)
     file = to or Path(f"schedulearn-{time.strftime('%Y-%m-%d-%H%M%S')}.tar.gz")

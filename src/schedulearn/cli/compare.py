@@ -46,7 +46,7 @@ def compare(
     """
     study = study_of(given, [name.strip() for name in policies.split(",") if name.strip()])
     results, failures = run_study(study, processes, progress)
-    from schedulearn.sim.export import as_json as figures_of
+    from schedulearn.lab.sim.export import as_json as figures_of
 
     figures = [figures_of(study, result) for result in results]
     files = write_files(given["out"], study, results, failures) if given["out"] is not None and results else []
@@ -62,7 +62,7 @@ def compare(
 
 
 def _say(figures: Sequence[Json]) -> None:
-    from schedulearn.sim.figures import table
+    from schedulearn.lab.sim.figures import table
 
     columns = table(figures)
     heads = [Column("policy"), *(Column(c.title + " ", right=True, need=_need(i)) for i, c in enumerate(columns))]

@@ -15,9 +15,9 @@ from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view.table import Column
 
 if TYPE_CHECKING:
-    from schedulearn.experiments.runner import Outcome, Told
-    from schedulearn.experiments.types import Experiment
-    from schedulearn.live.service import Place
+    from schedulearn.lab.experiments.runner import Outcome, Told
+    from schedulearn.lab.experiments.types import Experiment
+    from schedulearn.lab.live.service import Place
 
 app = verb_app()
 
@@ -40,7 +40,7 @@ def experiment(ctx: typer.Context) -> None:
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """Show the experiments there are."""
-    from schedulearn.experiments.catalogue import CATALOGUE
+    from schedulearn.lab.experiments.catalogue import CATALOGUE
 
     if as_json:
         say_json([_as_json(one) for one in CATALOGUE.values()])
@@ -58,7 +58,7 @@ def list_(as_json: AsJson = False) -> None:
 
 
 def _where(one: "Experiment") -> str:
-    from schedulearn.live.fits import why_not
+    from schedulearn.lab.live.fits import why_not
 
     if one.jobs is None:
         return "live only"
@@ -66,7 +66,7 @@ def _where(one: "Experiment") -> str:
 
 
 def _as_json(one: "Experiment") -> dict[str, Any]:
-    from schedulearn.live.fits import why_not
+    from schedulearn.lab.live.fits import why_not
 
     return {
         "name": one.name,
@@ -127,9 +127,9 @@ def run(
 
 
 def _chosen(name: str, live: bool) -> list["Experiment"]:
-    from schedulearn.experiments.catalogue import CATALOGUE, find
-    from schedulearn.live.fits import why_not
-    from schedulearn.sim.run import BadRequest
+    from schedulearn.lab.experiments.catalogue import CATALOGUE, find
+    from schedulearn.lab.live.fits import why_not
+    from schedulearn.lab.sim.run import BadRequest
 
     if name == "all":
         return [one for one in CATALOGUE.values() if (not why_not(one) if live else one.jobs is not None)]
@@ -157,8 +157,8 @@ def _only(one: "Experiment", policies: list[str]) -> "Experiment":
 
 
 def _run(one: "Experiment", seeds: int, scale: float, place: "Place | None") -> "Outcome":
-    from schedulearn.experiments.runner import run_simulated
-    from schedulearn.sim.run import BadRequest
+    from schedulearn.lab.experiments.runner import run_simulated
+    from schedulearn.lab.sim.run import BadRequest
 
     try:
         with _progress(one.name, seeds * len(one.variants)) as told:
@@ -187,8 +187,8 @@ def _progress(name: str, total: int) -> Iterator["Told"]:
 
 
 def _folder(path: Path) -> Path:
-    from schedulearn.sim.export import make_folder
-    from schedulearn.sim.run import BadRequest
+    from schedulearn.lab.sim.export import make_folder
+    from schedulearn.lab.sim.run import BadRequest
 
     try:
         make_folder(path)
@@ -198,7 +198,7 @@ def _folder(path: Path) -> Path:
 
 
 def _write(folder: Path, outcome: "Outcome") -> Path:
-    from schedulearn.experiments.report import write_report
+    from schedulearn.lab.experiments.report import write_report
 
     try:
         return write_report(folder, outcome, ["schedulearn", *sys.argv[1:]])[0]
@@ -207,7 +207,7 @@ def _write(folder: Path, outcome: "Outcome") -> Path:
 
 
 def _figures(outcome: "Outcome") -> dict[str, Any]:
-    from schedulearn.experiments.tables import both, comparisons
+    from schedulearn.lab.experiments.tables import both, comparisons
 
     return {
         "experiment": outcome.experiment.name,
@@ -234,7 +234,7 @@ def _change(change: Any) -> dict[str, float | None]:
 
 
 def _say(outcome: "Outcome", page: Path | None) -> None:
-    from schedulearn.experiments.tables import both, comparisons, interval, rows
+    from schedulearn.lab.experiments.tables import both, comparisons, interval, rows
 
     say(f"{outcome.experiment.name}: {outcome.experiment.about}", "bold")
     heads = ["", "policy", "published", "ours: mean (range)", "difference"]

@@ -24,7 +24,7 @@ def restore(
     Example:
       schedulearn restore schedulearn-2026-03-01.tar.gz --data /srv/schedulearn
     """
-    from schedulearn.service import backup as server
+    from schedulearn.service.upkeep import backup as server
 
     folder = data_folder(data)
     with server_errors():

@@ -36,7 +36,7 @@ def simulate(
     results, failures = run_study(study)
     if not results:
         raise typer.Exit(Code.JOB_FAILED)
-    from schedulearn.sim.export import as_json as figures_of
+    from schedulearn.lab.sim.export import as_json as figures_of
 
     figures = figures_of(study, results[0])
     files = write_files(given["out"], study, results, failures) if given["out"] is not None else []
@@ -50,7 +50,7 @@ def simulate(
 
 
 def _say(figures: Json) -> None:
-    from schedulearn.sim.figures import estimates_in_words
+    from schedulearn.lab.sim.figures import estimates_in_words
 
     stages = ", ".join(f"{kind} {name}" for kind, name in figures["stages"].items())
     say(clean(f"{figures['policy']} on {figures['trace']}, {figures['cluster']}"), "bold")

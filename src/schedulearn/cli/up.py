@@ -31,7 +31,7 @@ from schedulearn.pinned import address_of, with_pin, without_pin
 if TYPE_CHECKING:
     from schedulearn.api.server import Started
     from schedulearn.dashboard.lazy import LazyPage
-    from schedulearn.service.config import Options
+    from schedulearn.service.common.config import Options
 
 app = verb_app()
 PARTS = ("api", "scheduler", PAGE)
@@ -165,7 +165,7 @@ def up(
     if executor not in EXECUTORS:
         raise Failure(f"there is no executor {executor!r}", field="--executor", allowed=", ".join(EXECUTORS))
     # The server's side is imported only here: no other verb pays for it.
-    from schedulearn.service.config import ALL_ROLES, Caps, Options
+    from schedulearn.service.common.config import ALL_ROLES, Caps, Options
 
     with server_errors():
         options = Options(

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from schedulearn.domain.events import WorkerExited
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.node import Node
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.ports import Clock, EventSink, Executor, Launch
-from schedulearn.domain.usage import Limits, Usage
+from schedulearn.core.domain.events import WorkerExited
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.ports import Clock, EventSink, Executor, Launch
+from schedulearn.core.domain.usage import Limits, Usage
 from schedulearn.executors.common.beside import Beside, HasBeside
 
 log = logging.getLogger(__name__)

@@ -9,33 +9,33 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from schedulearn.domain.events import Event
-from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.events import Event
+from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked
 from schedulearn.executors.fleet import Fleet
 from schedulearn.executors.process.view import detect_mounts
-from schedulearn.service.attendant import Attendant
-from schedulearn.service.auth import hash_token, new_token
-from schedulearn.service.clock import keep, resumed
-from schedulearn.service.config import Options
-from schedulearn.service.disk import DiskGuard, Reserve, Sizes
-from schedulearn.service.explainer import Explainer
-from schedulearn.service.gateway import Gateway
-from schedulearn.service.housekeeping import Housekeeper, Storage, measure
-from schedulearn.service.identity import Identities
-from schedulearn.service.keeper import ISOLATION, NodeKeeper
-from schedulearn.service.launch import Launcher
-from schedulearn.service.lineage import settle
-from schedulearn.service.monitor import Monitor
-from schedulearn.service.notify import desk
+from schedulearn.service.common.auth import hash_token, new_token
+from schedulearn.service.common.clock import keep, resumed
+from schedulearn.service.common.config import Options
+from schedulearn.service.common.identity import Identities
+from schedulearn.service.common.roles import RoleLock, SchedulerLease
+from schedulearn.service.common.uid_claims import claimed
+from schedulearn.service.exec.attendant import Attendant
+from schedulearn.service.gateway.explainer import Explainer
+from schedulearn.service.gateway.gateway import Gateway
+from schedulearn.service.gateway.views import BuiltInPolicies
+from schedulearn.service.learn.monitor import Monitor
+from schedulearn.service.loop.launch import Launcher
+from schedulearn.service.loop.nudge import NudgeListener, is_orphaned, nudge
+from schedulearn.service.loop.scheduler import Scheduler
+from schedulearn.service.nodes.node_manager import ISOLATION, NodeKeeper
+from schedulearn.service.notify import subscriptions as desk
 from schedulearn.service.notify.notifier import Notifier
 from schedulearn.service.notify.sender import Sender
-from schedulearn.service.nudge import NudgeListener, is_orphaned, nudge
-from schedulearn.service.progress import ProgressWatcher
-from schedulearn.service.roles import RoleLock, SchedulerLease
-from schedulearn.service.scheduler import Scheduler
-from schedulearn.service.uid_claims import claimed
-from schedulearn.service.views import BuiltInPolicies
+from schedulearn.service.progress.progress import ProgressWatcher
+from schedulearn.service.upkeep.disk import DiskGuard, Reserve, Sizes
+from schedulearn.service.upkeep.housekeeping import Housekeeper, Storage, measure
+from schedulearn.service.upkeep.lineage import settle
 from schedulearn.store import open_store
 
 _LOG = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from typing import Any, Unpack
 
 import sqlalchemy as sa
 
-from schedulearn.domain.errors import Conflict, NotFound, OverLimit
-from schedulearn.domain.ids import AttemptId, JobId
+from schedulearn.core.domain.errors import Conflict, NotFound, OverLimit
+from schedulearn.core.domain.ids import AttemptId, JobId
 from schedulearn.store.audit import record_act
 from schedulearn.store.base import Part
 from schedulearn.store.jobs import count_unfinished

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.spec import spec_from_dict
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.spec import spec_from_dict
 from schedulearn.store.base import in_chunks
 from schedulearn.store.codec import Values
 from schedulearn.store.tables import jobs, metric_points, metric_series

@@ -5,13 +5,13 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Accrual, Attempt, HistoryEvent, Job, Lease, Move, Spot, Worker
-from schedulearn.domain.node import Device, Node, NodeState
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.resources import Resources
-from schedulearn.domain.spec import JobSpec, Target, Workers, spec_from_dict, spec_to_dict
-from schedulearn.domain.states import JobState, StopReason
+from schedulearn.core.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Accrual, Attempt, HistoryEvent, Job, Lease, Move, Spot, Worker
+from schedulearn.core.domain.node import Device, Node, NodeState
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.spec import JobSpec, Target, Workers, spec_from_dict, spec_to_dict
+from schedulearn.core.domain.states import JobState, StopReason
 
 Values = dict[str, Any]
 JOB_FIXED = ("name", "user", "owner", "submitted_at", "spec")  # columns that never change once a job is submitted

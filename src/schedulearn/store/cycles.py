@@ -5,10 +5,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.job import Job
-from schedulearn.domain.node import Node
-from schedulearn.domain.states import FINISHED
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.states import FINISHED
 from schedulearn.store import codec
 from schedulearn.store.base import Part, in_chunks
 from schedulearn.store.engine import Database

@@ -16,7 +16,7 @@ from sqlalchemy import exc
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from schedulearn.domain.errors import Conflict, CorruptDatabase, StoreAway, StoreError
+from schedulearn.core.domain.errors import Conflict, CorruptDatabase, StoreAway, StoreError
 from schedulearn.store.condition import Condition, Deed
 from schedulearn.store.stalls import HasSocket, StallGuard
 

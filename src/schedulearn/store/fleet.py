@@ -2,8 +2,8 @@
 
 import sqlalchemy as sa
 
-from schedulearn.domain.job import Lease
-from schedulearn.domain.node import Device, Node
+from schedulearn.core.domain.job import Lease
+from schedulearn.core.domain.node import Device, Node
 from schedulearn.store.base import Part
 from schedulearn.store.codec import device_from, lease_from, node_from
 from schedulearn.store.tables import devices, leases, nodes

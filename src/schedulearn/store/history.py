@@ -2,8 +2,8 @@
 
 import sqlalchemy as sa
 
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.job import HistoryEvent
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import HistoryEvent
 from schedulearn.store.base import Part
 from schedulearn.store.codec import event_from, event_values
 from schedulearn.store.tables import events

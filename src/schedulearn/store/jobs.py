@@ -7,11 +7,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from schedulearn.domain.errors import NotFound, OverLimit
-from schedulearn.domain.ids import DeviceId, JobId, NodeName
-from schedulearn.domain.job import Attempt, HistoryEvent, Job, Worker
-from schedulearn.domain.spec import JobSpec
-from schedulearn.domain.states import FINISHED, JobState
+from schedulearn.core.domain.errors import NotFound, OverLimit
+from schedulearn.core.domain.ids import DeviceId, JobId, NodeName
+from schedulearn.core.domain.job import Attempt, HistoryEvent, Job, Worker
+from schedulearn.core.domain.spec import JobSpec
+from schedulearn.core.domain.states import FINISHED, JobState
 from schedulearn.store.audit import acting, record_act
 from schedulearn.store.base import Part, in_chunks
 from schedulearn.store.codec import attempt_from, event_values, job_from, job_values, worker_from

@@ -6,8 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from schedulearn.domain.errors import NotFound
-from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.errors import NotFound
+from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.store.appending import LONGEST_NAME, SeriesKey, append
 from schedulearn.store.base import Part, in_chunks
 from schedulearn.store.codec import Values, worker_key

@@ -5,7 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from schedulearn.domain.states import FINISHED
+from schedulearn.core.domain.states import FINISHED
 from schedulearn.store.audit import record_act
 from schedulearn.store.base import Part
 from schedulearn.store.codec import event_from

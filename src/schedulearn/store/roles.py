@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from schedulearn.domain.errors import RoleTaken
+from schedulearn.core.domain.errors import RoleTaken
 from schedulearn.store.base import Part
 from schedulearn.store.tables import roles
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from schedulearn.domain.errors import Conflict, CorruptDatabase, NewerDatabase, StoreError
+from schedulearn.core.domain.errors import Conflict, CorruptDatabase, NewerDatabase, StoreError
 from schedulearn.store.engine import Database
 from schedulearn.store.tables import metadata
 

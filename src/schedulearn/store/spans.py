@@ -7,8 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from schedulearn.domain.ids import DeviceId, JobId, NodeName, WorkerId
-from schedulearn.domain.outcome import Outcome
+from schedulearn.core.domain.ids import DeviceId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.outcome import Outcome
 from schedulearn.store.base import Part
 from schedulearn.store.codec import outcome_from
 from schedulearn.store.tables import attempts, jobs, workers

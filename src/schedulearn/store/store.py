@@ -5,7 +5,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from schedulearn.domain.errors import StoreError
+from schedulearn.core.domain.errors import StoreError
 from schedulearn.store.accounts import Accounts
 from schedulearn.store.audit import Audit
 from schedulearn.store.cycles import Cycles

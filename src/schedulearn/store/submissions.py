@@ -2,8 +2,8 @@
 
 import sqlalchemy as sa
 
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.ids import JobId
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.ids import JobId
 from schedulearn.store.base import Part
 from schedulearn.store.tables import submissions
 from schedulearn.store.types import Once

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from schedulearn.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
-from schedulearn.domain.job import Attempt, HistoryEvent, Job, Lease
-from schedulearn.domain.node import Node
-from schedulearn.domain.outcome import Outcome
-from schedulearn.domain.usage import Usage
+from schedulearn.core.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Attempt, HistoryEvent, Job, Lease
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.outcome import Outcome
+from schedulearn.core.domain.usage import Usage
 
 JobSort = Literal["id", "priority", "submitted_at", "finished_at", "name", "user", "state"]
 Source = Literal["report", "files", "pattern"]  # the first that has a metric is believed
@@ -198,7 +198,7 @@ class WorkerUsage:
 class UserRow:
     name: str
     role: UserRole
-    uid: int | None = None  # run the user's jobs as; 0: as root; None: as service/identity.py says
+    uid: int | None = None  # run the user's jobs as; 0: as root; None: as service/common/identity.py says
     gid: int | None = None
     max_priority: int | None = None  # None: no cap
     id: int = 0  # never used twice, as names may be

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from schedulearn.domain.errors import StoreError
+from schedulearn.core.domain.errors import StoreError
 from schedulearn.store.base import Part
 
 

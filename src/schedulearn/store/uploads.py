@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import sqlalchemy as sa
 
-from schedulearn.domain.errors import OverLimit
-from schedulearn.domain.units import format_size
+from schedulearn.core.domain.errors import OverLimit
+from schedulearn.core.domain.units import format_size
 from schedulearn.store.audit import record_act
 from schedulearn.store.base import Part
 from schedulearn.store.tables import snapshots

@@ -6,8 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from schedulearn.domain.ids import JobId, WorkerId
-from schedulearn.domain.usage import Limits, Usage
+from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.usage import Limits, Usage
 from schedulearn.store.base import Part, in_chunks
 from schedulearn.store.codec import Values, worker_key
 from schedulearn.store.tables import leases, usage, usage_points, workers

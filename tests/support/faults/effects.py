@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 import sqlalchemy as sa
 
-from schedulearn.domain.errors import StoreError
-from schedulearn.service.config import DataFolder
+from schedulearn.core.domain.errors import StoreError
+from schedulearn.service.common.config import DataFolder
 from schedulearn.store import Store, open_store
 from schedulearn.store.condition import Deed
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from schedulearn.domain.job import Attempt
-from schedulearn.domain.outcome import Ending
-from schedulearn.domain.states import FINISHED, TRANSITIONS, JobState, StopReason, Trigger
+from schedulearn.core.domain.job import Attempt
+from schedulearn.core.domain.outcome import Ending
+from schedulearn.core.domain.states import FINISHED, TRANSITIONS, JobState, StopReason, Trigger
 from schedulearn.store import JobRow, StoredEvent
 from support.faults.run import Run
 

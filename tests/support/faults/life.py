@@ -4,22 +4,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from schedulearn.control.explain import Explanation
-from schedulearn.domain.events import Event
-from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.core.control.explain import Explanation
+from schedulearn.core.domain.events import Event
+from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.paths import WorkerPaths
-from schedulearn.service import progress
-from schedulearn.service.auth import Caller
-from schedulearn.service.clock import keep, resumed
-from schedulearn.service.config import DataFolder
-from schedulearn.service.gateway import Gateway
-from schedulearn.service.identity import Identities
-from schedulearn.service.launch import Launcher
-from schedulearn.service.lineage import settle
-from schedulearn.service.roles import SchedulerLease
-from schedulearn.service.scheduler import Scheduler
-from schedulearn.service.shares import Loop
-from schedulearn.service.views import BuiltInPolicies
+from schedulearn.service.common.auth import Caller
+from schedulearn.service.common.clock import keep, resumed
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.common.identity import Identities
+from schedulearn.service.common.roles import SchedulerLease
+from schedulearn.service.gateway.gateway import Gateway
+from schedulearn.service.gateway.views import BuiltInPolicies
+from schedulearn.service.loop.launch import Launcher
+from schedulearn.service.loop.scheduler import Scheduler
+from schedulearn.service.progress import progress
+from schedulearn.service.share.shares import Loop
+from schedulearn.service.upkeep.lineage import settle
 from support.faults.effects import Effects, opened
 from support.faults.world import LOST_AFTER, FaultyExecutor, Machines
 

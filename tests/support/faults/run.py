@@ -9,14 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from schedulearn.domain.errors import InvalidSpec, SchedulearnError, StoreError
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.spec import JobSpec, Launcher, Preemptible
-from schedulearn.domain.states import JobState
-from schedulearn.service import clock, shares
-from schedulearn.service.config import DataFolder
-from schedulearn.service.gateway import Gateway
+from schedulearn.core.domain.errors import InvalidSpec, SchedulearnError, StoreError
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.spec import JobSpec, Launcher, Preemptible
+from schedulearn.core.domain.states import JobState
+from schedulearn.service.common import clock
+from schedulearn.service.common.config import DataFolder
+from schedulearn.service.gateway.gateway import Gateway
+from schedulearn.service.share import shares
 from schedulearn.store import open_store
 from support.builders import spec
 from support.faults.effects import Crash, Effects

@@ -14,16 +14,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.node import Node, NodeState
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.ports import Clock, EventSink, Launch
-from schedulearn.domain.resources import CPUS, MEMORY
-from schedulearn.domain.usage import Limits
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.node import Node, NodeState
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.ports import Clock, EventSink, Launch
+from schedulearn.core.domain.resources import CPUS, MEMORY
+from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.paths import WorkerPaths
-from schedulearn.sim.executor import SimulatedExecutor, World
-from schedulearn.sim.worker import Behaviour, End
+from schedulearn.lab.sim.executor import SimulatedExecutor, World
+from schedulearn.lab.sim.worker import Behaviour, End
 from support.builders import node
 from support.faults.effects import Effects
 from support.faults.output import Output

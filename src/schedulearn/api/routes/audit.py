@@ -9,7 +9,7 @@ from schedulearn.api.convert import audit_out
 from schedulearn.api.deps import Gate, NameFilter, Person
 from schedulearn.api.fields import MAX_ID
 from schedulearn.api.schemas import AuditPage
-from schedulearn.service.views import AuditFilter
+from schedulearn.service.gateway.views import AuditFilter
 
 router = APIRouter(tags=["service"])
 Moment = Annotated[datetime | None, Query(description="an ISO 8601 time")]

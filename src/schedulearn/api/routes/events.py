@@ -11,7 +11,7 @@ from schedulearn.api.deps import Gate, JobNumber, Streaming
 from schedulearn.api.fields import MAX_ID
 from schedulearn.api.schemas import EventPage
 from schedulearn.api.tail import tail_of
-from schedulearn.domain.ids import JobId
+from schedulearn.core.domain.ids import JobId
 
 router = APIRouter(tags=["events"])
 After = Annotated[int | None, Query(ge=0, le=MAX_ID, description="only events with a greater serial number")]

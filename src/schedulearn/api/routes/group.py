@@ -12,9 +12,9 @@ from schedulearn.api.deps import AnyCaller, Gate
 from schedulearn.api.fields import MAX_ID, WHOLE, Strict
 from schedulearn.api.routes.reports import ATTEMPT, WORKER
 from schedulearn.api.schemas import GroupAnswer, GroupTotal, GroupValues, GroupWaiting
-from schedulearn.domain.errors import InvalidSpec, NotAllowed
-from schedulearn.domain.ids import AttemptId, WorkerId
-from schedulearn.service.rendezvous import LONGEST_WAIT, Wait
+from schedulearn.core.domain.errors import InvalidSpec, NotAllowed
+from schedulearn.core.domain.ids import AttemptId, WorkerId
+from schedulearn.service.gateway.rendezvous import LONGEST_WAIT, Wait
 
 router = APIRouter(tags=["jobs"])
 Seconds = Annotated[float, Field(strict=True, ge=0, le=LONGEST_WAIT, description="how long the answer may take")]

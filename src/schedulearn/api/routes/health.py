@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from schedulearn.api.deps import Gate
 from schedulearn.api.schemas import HealthOut
 from schedulearn.api.spec import iso
-from schedulearn.service.vitals import SOON
+from schedulearn.service.gateway.vitals import SOON
 
 router = APIRouter(tags=["service"])
 

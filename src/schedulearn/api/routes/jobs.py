@@ -14,11 +14,11 @@ from schedulearn.api.deps import Gate, JobNumber, NameFilter, Offset, Person, St
 from schedulearn.api.fields import MOST_CURVES, WHOLE, Cores, Deadline, Duration, Priority, Strict, deadline_at
 from schedulearn.api.schemas import AttemptPage, DryRun, ExplanationOut, JobOut, JobPage, MetricsOut, MoveOut, MovePage
 from schedulearn.api.spec import JobIn, TargetField, WorkersChange, WorkersIn, spec_out
-from schedulearn.domain.ids import JobId, NodeName
-from schedulearn.domain.states import FINISHED, JobState
-from schedulearn.service.auth import Caller
-from schedulearn.service.gateway import Gateway
-from schedulearn.service.views import JobRow
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.states import FINISHED, JobState
+from schedulearn.service.common.auth import Caller
+from schedulearn.service.gateway.gateway import Gateway
+from schedulearn.service.gateway.views import JobRow
 
 router = APIRouter(tags=["jobs"])
 

@@ -11,10 +11,10 @@ from starlette.concurrency import run_in_threadpool
 from schedulearn.api.deps import Gate, JobNumber, Streaming
 from schedulearn.api.fields import MAX_ID
 from schedulearn.api.looks import looks_of
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.states import FINISHED
-from schedulearn.service.gateway import Gateway
-from schedulearn.service.views import LogPlace
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.states import FINISHED
+from schedulearn.service.gateway.gateway import Gateway
+from schedulearn.service.gateway.views import LogPlace
 
 router = APIRouter(tags=["jobs"])
 _CHUNK = 1 << 18  # bytes read at once

@@ -9,8 +9,8 @@ from schedulearn.api.convert import node_out
 from schedulearn.api.deps import Gate, Name, Person
 from schedulearn.api.fields import ENGINE_ADDRESS, ONE_LINE, ImageName, Strict, one_line
 from schedulearn.api.schemas import NewNodeOut, NodeOut, NodePage
-from schedulearn.domain.ids import NodeName
-from schedulearn.service.servers import LABEL_NAME, MOST_LABELS, NewNode
+from schedulearn.core.domain.ids import NodeName
+from schedulearn.service.gateway.servers import LABEL_NAME, MOST_LABELS, NewNode
 
 router = APIRouter(tags=["nodes"])
 Line = Annotated[str, Field(min_length=1, max_length=300, json_schema_extra=ONE_LINE), AfterValidator(one_line)]

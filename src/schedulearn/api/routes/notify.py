@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 from schedulearn.api.deps import Gate, NameFilter, Person
 from schedulearn.api.fields import Strict
 from schedulearn.api.spec import AddressField, iso
-from schedulearn.service.notify.desk import MOST, NotifyView
-from schedulearn.service.views import Notice
+from schedulearn.service.gateway.views import Notice
+from schedulearn.service.notify.subscriptions import MOST, NotifyView
 
 router = APIRouter(prefix="/notify", tags=["notify"])
 Addresses = Annotated[list[AddressField], Field(max_length=MOST)]

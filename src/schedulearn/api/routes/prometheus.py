@@ -10,8 +10,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from schedulearn.api.deps import Gate
-from schedulearn.domain.states import JobState
-from schedulearn.service.views import Counts, WorkerUsage
+from schedulearn.core.domain.states import JobState
+from schedulearn.service.gateway.views import Counts, WorkerUsage
 
 router = APIRouter(tags=["service"])
 _MOST_JOBS = 500  # that have series of their own: a database of series must not grow without bounds

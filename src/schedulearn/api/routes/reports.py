@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field
 from schedulearn.api.deps import AnyCaller, Gate
 from schedulearn.api.fields import MAX_ID, WHOLE, Line, Strict, invalid
 from schedulearn.api.schemas import Accepted
-from schedulearn.domain.ids import AttemptId, WorkerId
-from schedulearn.service.views import Point
+from schedulearn.core.domain.ids import AttemptId, WorkerId
+from schedulearn.service.gateway.views import Point
 
 router = APIRouter(tags=["jobs"])
 MOST_VALUES = 50_000  # of one report

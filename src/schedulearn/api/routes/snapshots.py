@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from schedulearn.api.deps import Gate, Person
-from schedulearn.domain.errors import NotFound
+from schedulearn.core.domain.errors import NotFound
 
 _BINARY = {"type": "string", "format": "binary"}
 router = APIRouter(tags=["snapshots"])

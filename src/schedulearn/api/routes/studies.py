@@ -10,8 +10,8 @@ from schedulearn.api.deps import Gate, Person
 from schedulearn.api.fields import ONE_LINE, Line, Strict, one_line
 from schedulearn.api.schemas import StudyOut, StudyPage, StudyProgress, StudyTable
 from schedulearn.api.spec import iso
-from schedulearn.service.auth import Caller
-from schedulearn.service.studies import MOST_TRACE, NAME, Study, Wanted
+from schedulearn.service.common.auth import Caller
+from schedulearn.service.studies.studies import MOST_TRACE, NAME, Study, Wanted
 
 router = APIRouter(tags=["studies"])
 StudyName = Annotated[str, Path(pattern=f"^{NAME}$", description="the study's name")]

@@ -9,7 +9,7 @@ from schedulearn.api.convert import span_out
 from schedulearn.api.deps import Gate
 from schedulearn.api.schemas import TimelineOut
 from schedulearn.api.spec import iso
-from schedulearn.domain.errors import InvalidSpec
+from schedulearn.core.domain.errors import InvalidSpec
 
 router = APIRouter(tags=["service"])
 _USUAL = 3600.0  # seconds that are looked back

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from schedulearn.api.deps import Gate, JobNumber, Offset
 from schedulearn.api.fields import MOST_CURVES
 from schedulearn.api.usage import UsageOut, worker_usage_out
-from schedulearn.domain.ids import JobId
+from schedulearn.core.domain.ids import JobId
 
 router = APIRouter(tags=["jobs"])
 

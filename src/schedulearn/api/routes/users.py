@@ -10,8 +10,8 @@ from schedulearn.api.deps import Gate, Name, Person
 from schedulearn.api.fields import MAX_ID, ONE_LINE, WHOLE, Priority, Strict, one_line
 from schedulearn.api.schemas import NewTokenOut, NewUserOut, TokenOut, TokenPage, UserOut, UserPage
 from schedulearn.api.spec import iso
-from schedulearn.service.identity import FIRST_PERSON, LARGEST
-from schedulearn.service.views import TokenRow, UserChanges, UserRow
+from schedulearn.service.common.identity import FIRST_PERSON, LARGEST
+from schedulearn.service.gateway.views import TokenRow, UserChanges, UserRow
 
 router = APIRouter(tags=["users"])
 Role = Literal["admin", "user"]

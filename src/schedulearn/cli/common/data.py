@@ -101,7 +101,7 @@ def _read(file: Path) -> dict[str, Any]:
 @contextmanager
 def server_errors() -> Iterator[None]:
     """Errors of the server's side that were foreseen, in words; any other goes through as it is."""
-    from schedulearn.domain.errors import SchedulearnError
+    from schedulearn.core.domain.errors import SchedulearnError
 
     try:
         yield

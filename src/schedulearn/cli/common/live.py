@@ -9,15 +9,15 @@ from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import note
 
 if TYPE_CHECKING:
-    from schedulearn.experiments.runner import Outcome, Told
-    from schedulearn.experiments.types import Experiment
-    from schedulearn.live.service import Place
+    from schedulearn.lab.experiments.runner import Outcome, Told
+    from schedulearn.lab.experiments.types import Experiment
+    from schedulearn.lab.live.service import Place
 
 EXECUTORS = ("process", "docker")
 
 
 def live_place(executor: str, image: str) -> "Place":
-    from schedulearn.live.service import Place
+    from schedulearn.lab.live.service import Place
 
     if executor not in EXECUTORS:
         raise Failure(f"there is no executor {executor!r}", field="--executor", allowed=", ".join(EXECUTORS))
@@ -27,8 +27,8 @@ def live_place(executor: str, image: str) -> "Place":
 
 
 def run_with_training(one: "Experiment", seeds: int, scale: float, place: "Place", told: "Told") -> "Outcome":
-    from schedulearn.live.entries import run_live
-    from schedulearn.live.service import LiveError
+    from schedulearn.lab.live.entries import run_live
+    from schedulearn.lab.live.service import LiveError
 
     try:
         with _stopped_as_by_ctrl_c():

@@ -35,7 +35,7 @@ def _value(key: str, text: str) -> Any:
 
 
 def _numbers(key: str, file: Path) -> tuple[float, ...]:
-    from schedulearn.traces.numbers import BadNumbers, read_numbers
+    from schedulearn.lab.traces.numbers import BadNumbers, read_numbers
 
     try:
         return read_numbers(file)

@@ -13,7 +13,7 @@ from schedulearn.cli.common.params import Params, params_of
 from schedulearn.cli.common.service import connect
 
 if TYPE_CHECKING:
-    from schedulearn.sim.run import BadRequest, Study
+    from schedulearn.lab.sim.run import BadRequest, Study
 
 Text = str | None
 Duration = str
@@ -87,8 +87,8 @@ def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
             field="--cluster",
             allowed="NODESxGPUS such as 16x4, NODESxCORESc such as 2x8c, or a YAML file",
         )
-    from schedulearn.sim.export import make_folder
-    from schedulearn.sim.run import BadRequest, Request, prepare
+    from schedulearn.lab.sim.export import make_folder
+    from schedulearn.lab.sim.run import BadRequest, Request, prepare
 
     names = ("format", "profiles", "oracle", "restart_cost", "checkpoint_every", "locality_penalty", "node_mtbf",
              "node_repair", "seed", "jobs", "strict", "cluster")  # fmt: skip

@@ -12,9 +12,9 @@ from schedulearn.cli.common.errors import Code, Failure, show_failure
 from schedulearn.cli.common.out import note
 
 if TYPE_CHECKING:
-    from schedulearn.sim.metrics import Result
-    from schedulearn.sim.parallel import Told
-    from schedulearn.sim.run import PolicyFailed, Study
+    from schedulearn.lab.sim.metrics import Result
+    from schedulearn.lab.sim.parallel import Told
+    from schedulearn.lab.sim.run import PolicyFailed, Study
 
 _NOTE_EVERY = 0.2  # seconds
 
@@ -23,8 +23,8 @@ def run_study(
     study: "Study", processes: int | None = None, progress: Path | None = None
 ) -> tuple[list["Result"], list["PolicyFailed"]]:
     """All its policies; those that failed are told on stderr. How far it is goes to the screen, or into a file."""
-    from schedulearn.sim.parallel import run_all
-    from schedulearn.sim.run import PolicyFailed
+    from schedulearn.lab.sim.parallel import run_all
+    from schedulearn.lab.sim.run import PolicyFailed
 
     with _noted(study, progress) if progress else _progress(study) as told:
         outcomes = run_all(study, told, processes)
@@ -45,8 +45,8 @@ def write_files(
     folder: Path, study: "Study", results: Sequence["Result"], failures: Sequence["PolicyFailed"]
 ) -> list[Path]:
     """The CSV files and the report."""
-    from schedulearn.sim.export import write_csv, write_summary
-    from schedulearn.sim.report import write_report
+    from schedulearn.lab.sim.export import write_csv, write_summary
+    from schedulearn.lab.sim.report import write_report
 
     report = folder / "report.html"
     try:

@@ -24,7 +24,7 @@ from schedulearn.archive.reader import (
 )
 from schedulearn.archive.rules import Readable
 from schedulearn.archive.walk import Tree
-from schedulearn.domain.errors import ExecutorError
+from schedulearn.core.domain.errors import ExecutorError
 
 _TYPES = {FILE: tarfile.REGTYPE, FOLDER: tarfile.DIRTYPE, LINK: tarfile.SYMTYPE, HARD_LINK: tarfile.LNKTYPE}
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
-from schedulearn.domain.errors import Conflict
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.errors import Conflict
+from schedulearn.core.domain.ids import WorkerId
 
 STDOUT, STDERR = 1, 2  # where a piece of output was written
 

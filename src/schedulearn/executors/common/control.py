@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from schedulearn.domain.group import Group
+from schedulearn.core.domain.group import Group
 
 
 def group_values(group: Group) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.executors.common.keys import genuine, worker_key
 from schedulearn.executors.common.paths import WorkerPaths, read_json, write_json
 from schedulearn.executors.common.shortage import shortage

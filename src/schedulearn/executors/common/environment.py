@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedulearn.domain.group import Group
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import Launcher
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import Launcher
 from schedulearn.executors.common.control import group_values
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from schedulearn.archive.extract import OPEN_FOLDER
 from schedulearn.archive.remove import remove_tree
 from schedulearn.archive.walk import Tree, any_name
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, read_json, write_json
 from schedulearn.executors.common.snapshot import Owner, fill_run_folder
 

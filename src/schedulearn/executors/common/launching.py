@@ -10,10 +10,10 @@ import shlex
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import Launcher
-from schedulearn.domain.usage import Limits
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import Launcher
+from schedulearn.core.domain.usage import Limits
 
 Command = str | tuple[str, ...]  # a text is run by the shell, a list as it is
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.ids import JobId, WorkerId
 
 LARGEST_LAUNCH = 16 << 20  # bytes of launch.json: it holds a job's whole command and environment
 SPOOL = "spool.jsonl"  # in the folder of a worker

@@ -6,7 +6,7 @@ from pathlib import Path
 from schedulearn.archive.confined import Owner, give_empty, unpack_snapshot
 from schedulearn.archive.reader import Damaged, Refused, TooLarge
 from schedulearn.archive.remove import remove_tree
-from schedulearn.domain.errors import ExecutorError
+from schedulearn.core.domain.errors import ExecutorError
 
 __all__ = ["Owner", "fill_run_folder"]
 _MOST = 1 << 40  # bytes: how large a project may be was asked when it was uploaded

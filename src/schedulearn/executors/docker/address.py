@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import SplitResult, urlsplit
 
-from schedulearn.domain.errors import InvalidSpec
+from schedulearn.core.domain.errors import InvalidSpec
 
 ALLOWED = "unix:///var/run/docker.sock, tcp://HOST:2376 (with TLS) or ssh://USER@HOST"
 SOCKET = "/var/run/docker.sock"

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
-from schedulearn.domain.errors import Conflict, InvalidSpec, NotFound
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.common.archive import moved
 from schedulearn.executors.common.beside import STDERR, STDOUT, NotRunning
 from schedulearn.executors.docker.calls import Refused, Unreachable

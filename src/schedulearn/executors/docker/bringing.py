@@ -10,7 +10,7 @@ from typing import Any
 from schedulearn.archive.pack import END, header, header_bytes
 from schedulearn.archive.reader import FILE, FOLDER, LINK, Member, inside
 from schedulearn.archive.walk import Tree
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.common.archive import TooMuch, moved, unpack
 from schedulearn.executors.common.folders import StaleAttempt, commit
 from schedulearn.executors.common.paths import WorkerPaths

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from schedulearn.domain.errors import ExecutorError
+from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.executors.docker.connect import Engine
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedulearn.domain.errors import ExecutorError
+from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.executors.docker.address import Address, parse_address
 from schedulearn.executors.docker.tunnel import Tunnel
 

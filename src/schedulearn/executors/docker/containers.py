@@ -12,8 +12,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from schedulearn.archive.pack import CHUNK
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.docker.calls import Calls, Refused
 from schedulearn.executors.docker.frames import Frames
 from schedulearn.executors.docker.names import INSTANCE, container_name

@@ -2,8 +2,8 @@
 
 from contextlib import suppress
 
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.common.archive import Entry, pack, read_file
 from schedulearn.executors.common.control import leads, with_group
 from schedulearn.executors.common.paths import WorkerPaths, write_file

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ids import WorkerId
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.ports import Clock
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ids import WorkerId
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.ports import Clock
 from schedulearn.executors.common.archive import TooMuch, read_file, unpack
 from schedulearn.executors.common.endings import End, read_end, write_end
 from schedulearn.executors.common.folders import StaleAttempt, commit, is_stale, note_fetched

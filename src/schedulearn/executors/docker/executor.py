@@ -11,15 +11,15 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.events import Event, NodeSeen, WorkerExited, WorkerPaused, WorkerStarted
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.node import Node
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.ports import Clock, EventSink, Launch
-from schedulearn.domain.resources import CPUS
-from schedulearn.domain.usage import Limits, Usage
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.events import Event, NodeSeen, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.ports import Clock, EventSink, Launch
+from schedulearn.core.domain.resources import CPUS
+from schedulearn.core.domain.usage import Limits, Usage
 from schedulearn.executors.common.endings import End, read_end, write_end
 from schedulearn.executors.common.folders import forget_job, make_worker_folder
 from schedulearn.executors.common.instance import instance_of

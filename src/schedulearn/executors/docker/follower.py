@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.docker.calls import Refused, Unreachable
 from schedulearn.executors.docker.containers import Containers, State
 from schedulearn.executors.docker.frames import Frames

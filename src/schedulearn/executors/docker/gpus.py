@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from schedulearn.domain.ids import DeviceId
-from schedulearn.domain.node import Device
+from schedulearn.core.domain.ids import DeviceId
+from schedulearn.core.domain.node import Device
 from schedulearn.executors.docker.names import INSTANCE
 from schedulearn.executors.process.discovery import gpu_devices
 from schedulearn.executors.process.procfs import descendants

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.ids import WorkerId
 
 
 class Grace:

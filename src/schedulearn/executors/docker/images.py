@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from schedulearn.domain.errors import ExecutorError, InvalidSpec
-from schedulearn.domain.image import check_image
+from schedulearn.core.domain.errors import ExecutorError, InvalidSpec
+from schedulearn.core.domain.image import check_image
 from schedulearn.executors.docker.calls import Calls, Refused
 from schedulearn.executors.docker.output import Output
 

@@ -17,9 +17,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from schedulearn.archive.walk import Tree
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.units import format_duration, format_size
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.units import format_duration, format_size
 from schedulearn.executors.common.archive import Entry, pack
 from schedulearn.executors.docker.calls import Unreachable
 from schedulearn.executors.docker.containers import Containers

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.events import LimitsSet
-from schedulearn.domain.ids import WorkerId
-from schedulearn.domain.ports import Clock
-from schedulearn.domain.units import format_size
-from schedulearn.domain.usage import Limits
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.events import LimitsSet
+from schedulearn.core.domain.ids import WorkerId
+from schedulearn.core.domain.ports import Clock
+from schedulearn.core.domain.units import format_size
+from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.launching import workers_now_in
 from schedulearn.executors.common.paths import WorkerPaths, write_file
 from schedulearn.executors.docker.calls import Refused, Unreachable

@@ -5,9 +5,9 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ids import WorkerId
-from schedulearn.domain.ports import Clock
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ids import WorkerId
+from schedulearn.core.domain.ports import Clock
 from schedulearn.executors.common.folders import note_fetched
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.executors.docker.bringing import Bringer, Brought, Moving

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from schedulearn.domain.errors import ExecutorError, InvalidSpec
+from schedulearn.core.domain.errors import ExecutorError, InvalidSpec
 from schedulearn.executors.docker.calls import Refused
 from schedulearn.executors.docker.containers import Containers, is_link
 from schedulearn.executors.docker.images import Images

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.ids import WorkerId
 
 INSTANCE = "schedulearn.instance"  # which service it belongs to
 WORKER = "schedulearn.worker"

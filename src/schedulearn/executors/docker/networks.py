@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from schedulearn.domain.errors import ExecutorError, InvalidSpec
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.spec import Launcher
+from schedulearn.core.domain.errors import ExecutorError, InvalidSpec
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.spec import Launcher
 from schedulearn.executors.docker.calls import Calls, Refused
 from schedulearn.executors.docker.containers import State
 from schedulearn.executors.docker.names import INSTANCE, NETWORK, SETUP, network_name, worker_of

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from schedulearn.domain.ids import NodeName
-from schedulearn.domain.ports import Launch
-from schedulearn.domain.usage import Limits
+from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.ports import Launch
+from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.archive import Entry
 from schedulearn.executors.common.environment import Places, worker_environment
 from schedulearn.executors.common.inside import inside_files, inside_folders
@@ -159,7 +159,7 @@ def content(launch: Launch, job: JobPaths, control: bytes, with_checkpoint: bool
 
 
 def image_of(launch: Launch, default: str, node: NodeName) -> str:
-    from schedulearn.domain.errors import ExecutorError
+    from schedulearn.core.domain.errors import ExecutorError
 
     image = launch.spec.image or default
     if not image:

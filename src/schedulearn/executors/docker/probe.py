@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from schedulearn.domain.errors import ExecutorError, InvalidSpec
-from schedulearn.domain.image import check_image
-from schedulearn.domain.node import Device, Node, NodeState
-from schedulearn.domain.ports import Clock
-from schedulearn.domain.resources import CPUS, GPUS, MEMORY, Resources
-from schedulearn.domain.units import format_duration
+from schedulearn.core.domain.errors import ExecutorError, InvalidSpec
+from schedulearn.core.domain.image import check_image
+from schedulearn.core.domain.node import Device, Node, NodeState
+from schedulearn.core.domain.ports import Clock
+from schedulearn.core.domain.resources import CPUS, GPUS, MEMORY, Resources
+from schedulearn.core.domain.units import format_duration
 from schedulearn.executors.docker.connect import OLDEST_API, TIMEOUT, Engine
 from schedulearn.executors.docker.gpus import can_give_gpus, gpus_here, gpus_there
 from schedulearn.executors.docker.images import network_of

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.common.folders import is_stale
 from schedulearn.executors.common.paths import WorkerPaths

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ports import Launch
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ports import Launch
 
 WORK, CHECKPOINT, CONTROL = "/work", "/checkpoint", "/schedulearn"  # the same paths in every container
 NOBODY = 65534

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from schedulearn.archive.confined import give_empty
 from schedulearn.archive.remove import remove_tree
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ids import JobId, WorkerId
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.archive import Entry, pack, unpack
 from schedulearn.executors.common.folders import has_files, make_folder
 from schedulearn.executors.docker.mounts import Bind

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ids import JobId
-from schedulearn.domain.node import Node
-from schedulearn.domain.ports import Clock, Launch
-from schedulearn.domain.resources import CPUS
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.ports import Clock, Launch
+from schedulearn.core.domain.resources import CPUS
 from schedulearn.executors.common.archive import pack
 from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.common.environment import present_limits

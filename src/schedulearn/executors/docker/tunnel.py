@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-from schedulearn.domain.errors import ExecutorError
+from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.executors.docker.address import Address
 
 _OPTIONS = (

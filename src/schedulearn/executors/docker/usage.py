@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from schedulearn.domain.ids import DeviceId, WorkerId
-from schedulearn.domain.ports import Clock
-from schedulearn.domain.usage import Limits, Usage
+from schedulearn.core.domain.ids import DeviceId, WorkerId
+from schedulearn.core.domain.ports import Clock
+from schedulearn.core.domain.usage import Limits, Usage
 from schedulearn.executors.docker.calls import Calls, Refused, Unreachable
 from schedulearn.executors.kernel.energy import EnergyMeter
 from schedulearn.executors.kernel.groups import (

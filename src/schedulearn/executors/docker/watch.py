@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from schedulearn.domain.events import NodeLost, NodeSeen
-from schedulearn.domain.node import Device, Node, NodeState
-from schedulearn.domain.ports import Clock, EventSink
+from schedulearn.core.domain.events import NodeLost, NodeSeen
+from schedulearn.core.domain.node import Device, Node, NodeState
+from schedulearn.core.domain.ports import Clock, EventSink
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.probe import devices_of, look
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.usage import Limits
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.control import content
 from schedulearn.executors.common.environment import threads_for
 from schedulearn.executors.kernel.groups import in_force

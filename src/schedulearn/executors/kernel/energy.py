@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedulearn.domain.ids import DeviceId, WorkerId
+from schedulearn.core.domain.ids import DeviceId, WorkerId
 
 POWERCAP = Path("/sys/class/powercap")
 _TICKS = os.sysconf("SC_CLK_TCK")

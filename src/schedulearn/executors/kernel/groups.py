@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.units import format_size
-from schedulearn.domain.usage import USUAL_WEIGHT, WEIGHTS, Limits
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.units import format_size
+from schedulearn.core.domain.usage import USUAL_WEIGHT, WEIGHTS, Limits
 
 CPU, CPUACCT, MEMORY, BLKIO, PIDS, DEVICES = "cpu", "cpuacct", "memory", "blkio", "pids", "devices"
 PERIOD = 100_000  # microseconds in which a CPU quota is given out

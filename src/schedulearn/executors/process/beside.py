@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.common.beside import STDERR, STDOUT, NotRunning
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.executors.process import companion

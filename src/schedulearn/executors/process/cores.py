@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable
 
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.ids import WorkerId
 
 
 class Cores:

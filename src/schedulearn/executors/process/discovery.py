@@ -6,10 +6,10 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
-from schedulearn.domain.ids import DeviceId, NodeName
-from schedulearn.domain.node import Device, Node
-from schedulearn.domain.resources import CPUS, GPUS, MEMORY, Resources
-from schedulearn.domain.units import format_size
+from schedulearn.core.domain.ids import DeviceId, NodeName
+from schedulearn.core.domain.node import Device, Node
+from schedulearn.core.domain.resources import CPUS, GPUS, MEMORY, Resources
+from schedulearn.core.domain.units import format_size
 
 log = logging.getLogger(__name__)
 BUSY_PERCENT = 10  # utilisation from which an unexplained GPU counts as used

@@ -2,7 +2,7 @@
 
 import signal
 
-from schedulearn.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.executors.common.endings import End, read_end
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.executors.process.claim import Claim, read_claim

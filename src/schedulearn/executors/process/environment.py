@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from schedulearn.domain.ports import Launch
+from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.common.environment import Places, worker_environment
 from schedulearn.executors.common.inside import inside_folder
 from schedulearn.executors.common.paths import WorkerPaths

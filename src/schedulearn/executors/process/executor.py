@@ -9,15 +9,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.events import Event, LimitsSet, NodeSeen, WorkerExited, WorkerPaused, WorkerStarted
-from schedulearn.domain.group import Group
-from schedulearn.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.domain.node import Node
-from schedulearn.domain.outcome import Ending, Outcome
-from schedulearn.domain.ports import Clock, EventSink, Launch
-from schedulearn.domain.resources import CPUS, MEMORY
-from schedulearn.domain.usage import Limits, Usage
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.events import Event, LimitsSet, NodeSeen, WorkerExited, WorkerPaused, WorkerStarted
+from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.ports import Clock, EventSink, Launch
+from schedulearn.core.domain.resources import CPUS, MEMORY
+from schedulearn.core.domain.usage import Limits, Usage
 from schedulearn.executors.common.control import with_group
 from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ids import DeviceId
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ids import DeviceId
 from schedulearn.executors.process.discovery import gpu_minors
 
 FOLDER = Path("/dev")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from schedulearn.domain.ids import WorkerId
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.common.paths import LARGEST_LAUNCH, WorkerPaths, read_json
 from schedulearn.executors.process.claim import Claim
 from schedulearn.executors.process.groups import close_groups, members_of, remove_group

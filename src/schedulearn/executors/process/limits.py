@@ -5,8 +5,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.usage import Limits
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.launching import workers_now_in
 from schedulearn.executors.common.paths import WorkerPaths, read_small, write_file
 from schedulearn.executors.kernel.change import LARGEST_ACK, Ack, change, control_text, read_ack

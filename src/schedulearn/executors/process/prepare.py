@@ -5,8 +5,8 @@ import pwd
 from dataclasses import dataclass
 from functools import partial
 
-from schedulearn.domain.errors import ExecutorError
-from schedulearn.domain.ports import Launch
+from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.common.archive import Entry, pack, unpack
 from schedulearn.executors.common.environment import present_limits
 from schedulearn.executors.common.folders import commit, make_folder, prepare_job_folders

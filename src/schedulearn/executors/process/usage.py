@@ -5,8 +5,8 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from schedulearn.domain.ids import DeviceId, WorkerId
-from schedulearn.domain.usage import Usage
+from schedulearn.core.domain.ids import DeviceId, WorkerId
+from schedulearn.core.domain.usage import Usage
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.executors.kernel.energy import EnergyMeter
 from schedulearn.executors.kernel.groups import Counters, GroupFolders, members, read_counters, read_limits

@@ -4,9 +4,9 @@ import secrets
 from datetime import UTC, datetime
 from typing import Any
 
-from schedulearn.domain.job import HistoryEvent, Job
-from schedulearn.domain.states import JobState
-from schedulearn.domain.units import format_duration
+from schedulearn.core.domain.job import HistoryEvent, Job
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.domain.units import format_duration
 from schedulearn.pinned import without_pin
 from schedulearn.store import JobRow
 

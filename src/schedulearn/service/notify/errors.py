@@ -1,6 +1,6 @@
 """Why a notice did not arrive."""
 
-from schedulearn.domain.errors import SchedulearnError
+from schedulearn.core.domain.errors import SchedulearnError
 
 
 class Undelivered(SchedulearnError):

@@ -8,12 +8,12 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from schedulearn.domain.errors import InvalidSpec
-from schedulearn.domain.job import HistoryEvent
-from schedulearn.domain.notice import Address, parse_address
-from schedulearn.domain.ports import Clock
-from schedulearn.domain.states import JobState
-from schedulearn.service.faults import log_fault
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.job import HistoryEvent
+from schedulearn.core.domain.notice import Address, parse_address
+from schedulearn.core.domain.ports import Clock
+from schedulearn.core.domain.states import JobState
+from schedulearn.service.common.faults import log_fault
 from schedulearn.service.notify import content
 from schedulearn.service.notify.errors import Undelivered
 from schedulearn.store import JobRow, NewNotice, Notice, Store

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from schedulearn.domain.notice import Address, Cover, cover, parse_address
-from schedulearn.service.auth import ADMIN
+from schedulearn.core.domain.notice import Address, Cover, cover, parse_address
+from schedulearn.service.common.auth import ADMIN
 from schedulearn.service.notify import mail, webhook
-from schedulearn.service.notify.desk import is_given, secret_of
 from schedulearn.service.notify.errors import Undelivered
+from schedulearn.service.notify.subscriptions import is_given, secret_of
 from schedulearn.store import Notice, Store
 
 _HTTP_SECONDS = 10.0

@@ -1,0 +1,1 @@
+"""What decides, without I/O: what there is, what is best, what will happen, and the loop."""

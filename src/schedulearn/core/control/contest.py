@@ -1,0 +1,553 @@
+"""One pool's slots and who is after them: what an allocate stage works on, and what follows from what it gave."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from schedulearn.core.control.in_place import InPlace, put_back
+from schedulearn.core.control.kinds import Kind
+from schedulearn.core.control.ledger import Ledger, NodeLedger
+from schedulearn.core.control.queue import KindWalk, Queue, QueueWalk
+from schedulearn.core.control.runners import NOBODY, Runners, rank
+from schedulearn.core.domain.errors import BadPlan
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.shape import Shape
+from schedulearn.core.domain.spec import Workers
+from schedulearn.core.policies.stages import DoesNotFit, HeldBehind, Key, Memory, NoPlace, Policy, Refusal, Tries
+
+_FORGIVEN = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A job is to have these spots: it starts, or changes its size."""
+
+    job: JobId
+    spots: tuple[Spot, ...]
+    cores: int = 0  # whole ones of its only worker; 0: they are not counted
+
+
+@dataclass(slots=True)
+class Decision:
+    """Only what changes, plus one refusal for each blocked shape or kind of shapes."""
+
+    stops: list[JobId] = field(default_factory=list)  # lose all their workers
+    grants: list[Grant] = field(default_factory=list)
+    refusals: dict[Shape, tuple[JobId, Refusal]] = field(default_factory=dict)
+    passed: list[Kind] = field(default_factory=list)  # nobody of these fits, and hardly anybody was looked at
+    wake_at: float | None = None  # when to decide again although nothing happened
+    memory: Memory = field(default_factory=dict)
+
+
+class Undo:
+    """What was tried on the ledger, to be undone at the end of a decision."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._log: list[tuple[bool, Shape, Sequence[Spot]]] = []
+        self._closed: list[NodeLedger] = []
+
+    def take(self, shape: Shape, spots: Sequence[Spot]) -> None:
+        self._ledger.take_all(shape, spots)
+        self._log.append((True, shape, spots))
+
+    def give_back(self, shape: Shape, spots: Sequence[Spot]) -> None:
+        if spots:
+            self._ledger.give_back_all(shape, spots)
+            self._log.append((False, shape, spots))
+
+    def close(self, node: NodeLedger) -> None:
+        self._ledger.set_closed(node, True)
+        self._closed.append(node)
+
+    def mark(self) -> tuple[int, int]:
+        return len(self._log), len(self._closed)
+
+    def back_to(self, mark: tuple[int, int]) -> None:
+        logged, closed = mark
+        while len(self._closed) > closed:
+            self._ledger.set_closed(self._closed.pop(), False)
+        while len(self._log) > logged:
+            taken, shape, spots = self._log.pop()
+            (self._ledger.give_back_all if taken else self._ledger.take_all)(shape, spots)
+
+    def all(self) -> None:
+        self.back_to((0, 0))
+
+
+class PoolContest:
+    """Implements `policies.stages.Contest`."""
+
+    def __init__(
+        self,
+        pool: str,
+        policy: Policy,
+        queue: Queue,
+        ledger: Ledger,
+        holders: Runners,
+        now: float,
+        memory: Memory,
+        undo: Undo,
+        limits: dict[Shape, int],
+        *,
+        in_place: bool = True,
+        shown: Collection[Shape] = (),
+    ) -> None:
+        """`in_place`: may running jobs lose their places to suspended ones, and the other way round?
+
+        Of the shapes `shown` it is always found out by themselves whether they fit.
+        """
+        self.now, self.facts = now, queue.facts
+        self.memory = memory
+        self.refusals: dict[Shape, tuple[JobId, Refusal]] = {}
+        self._pool, self._policy, self._queue, self._ledger = pool, policy, queue, ledger
+        self._undo, self._limits = undo, dict(limits)
+        self._free = ledger.free_slots(pool)
+        self.suspended = suspended = queue.suspended[pool]
+        if queue.demand[pool] <= self._free + _FORGIVEN and not policy.allocate.elastic and not suspended:
+            holders = NOBODY  # there is room for everybody: nobody who runs needs to be looked at
+        self._holders = holders
+        self._left = self._free + holders.slots
+        self._given: dict[JobId, int] = {}
+        self._changed: dict[JobId, tuple[Job, int]] = {}  # those that get another number of workers, in order
+        self._spots: dict[JobId, tuple[Spot, ...]] = {}  # of waiting jobs that were placed at once
+        self._losing: dict[JobId, Job] | None = None  # if all running jobs were given their min, but for these
+        self._reserved_for: Job | None = None
+        self._withheld = 0.0  # free slots kept back for that job; those who run behind it keep what they have
+        self._uncounted = ledger.uncounted_slots(pool) if suspended else 0.0  # free, but only for who is there already
+        self._in_place: InPlace | None = None  # only needed where some must go back to places that others may have
+        if in_place and suspended and holders:
+            self._in_place = InPlace(ledger, undo, holders.values(), suspends=policy.order.suspends)
+        self._behind: _Behind | None = None  # while those who run have not been looked at one by one
+        self._walk = self._make_walk(shown)
+
+    # --- what a stage sees
+
+    @property
+    def left(self) -> float:
+        return self._left - self._withheld
+
+    @property
+    def slots(self) -> float:
+        return self._free + self._holders.slots
+
+    @property
+    def fixed(self) -> float:
+        return max(0.0, self._ledger.slots(self._pool) - self.slots)
+
+    def amounts(self, resource: str) -> tuple[float, float]:
+        return self._ledger.amounts(resource)
+
+    @property
+    def waiting_count(self) -> int:
+        return self._queue.count(self._pool)
+
+    def cost(self, job: Job) -> float:
+        return job.shape.slots
+
+    def size(self, job: Job) -> Workers:
+        return job.shape.workers
+
+    def has(self, job: Job) -> int:
+        return len(job.spots)
+
+    def room(self, job: Job) -> int:
+        return math.floor(self.left / self.cost(job) + _FORGIVEN)
+
+    def need(self, job: Job, workers: int) -> Resources:
+        return job.shape.per_worker * workers
+
+    def running(self) -> list[Job]:
+        return [job for _, job in self._sorted_holders()]
+
+    @property
+    def holders(self) -> Mapping[JobId, Job]:
+        return self._holders
+
+    def last_first(self) -> Iterator[tuple[Key, Job]]:
+        return self._holders.last_first(self._policy.order, self.facts, self.now)
+
+    @property
+    def room_is_enough(self) -> bool:
+        return bool(self._holders) and not self._limits and self._in_place is None
+
+    def all_waiting(self) -> Iterator[Job]:
+        return self._queue.in_order(self._pool)
+
+    def least_costs(self) -> set[float]:
+        shapes = {job.shape for job in self._holders.values()}.union(self._queue.shapes(self._pool))
+        return {shape.workers.min * shape.slots for shape in shapes}
+
+    @property
+    def preemptive(self) -> bool:
+        return self._policy.order.preemptive
+
+    def stays(self, job: Job) -> bool:
+        return not (job.gives_way or self._policy.order.suspends)
+
+    def rank(self, job: Job) -> Key:
+        if not job.spots:
+            return self._queue.key(job)
+        return rank(job, self._policy.order, self.facts, self.now)
+
+    def queue_of(self, job: Job) -> int:
+        return self._policy.order.queue_of(job)
+
+    def waiting(self) -> Iterator[Job]:
+        while self._walk.next_entry is not None:
+            job = self._walk.next_job()
+            if job.id not in self._given:  # it may have been given something out of turn
+                yield job
+
+    def in_order(self) -> Iterator[Job]:
+        if self.preemptive:
+            yield from self._merged(self._sorted_holders())
+        else:
+            yield from self.secure()
+            yield from self.claimants()
+
+    def secure(self) -> list[Job]:
+        return [] if self._policy.order.preemptive else [job for job in self.running() if not job.yields]
+
+    def claimants(self) -> Iterator[Job]:
+        losable = self._policy.order.preemptive
+        yield from self._merged([pair for pair in self._sorted_holders() if losable or pair[1].yields])
+
+    def contenders(self) -> Iterator[Job]:
+        if not self._holders or self._in_place:
+            yield from self.in_order()
+            return
+        behind = self._behind = _Behind(self.last_first())
+        self._losing, self._left = {}, self._free
+        try:
+            yield from self._contend(behind)
+        finally:
+            behind.close()
+            self._behind = None
+
+    def _contend(self, behind: "_Behind") -> Iterator[Job]:
+        """As long as nobody takes what a running job has, only those who wait need to be looked at."""
+        while (entry := self._walk.next_entry) is not None:
+            job, spare = entry[2], self._left
+            missing = job.shape.workers.want * job.shape.slots - spare - _FORGIVEN
+            if missing > 0 and behind.slots_after(entry[0], missing) >= missing:
+                yield from self._contend_with(behind.all_after(entry[0]))
+                return
+            self._walk.next_job()
+            if missing <= 0:
+                yield job
+            else:  # not even what those behind it have is enough
+                self._left = spare + behind.slots_after(entry[0], missing)
+                yield job
+                self._left = spare
+
+    def _contend_with(self, running: list[tuple[Key, Job]]) -> Iterator[Job]:
+        """From here on somebody may lose what it has: those who come after the first who takes it."""
+        assert self._losing is not None
+        self._behind = None
+        for _, job in running:
+            self._losing[job.id] = job
+            self._left += len(job.spots) * job.shape.slots
+        yield from self._merged(running)
+
+    def give(self, job: Job, workers: int) -> bool:
+        more = (workers - self._given_so_far(job)) * job.shape.slots
+        spots = job.spots
+        within_reach = self._left if spots else self._left - self._withheld
+        if job.pinned:
+            within_reach += self._uncounted
+        if more > within_reach + _FORGIVEN:
+            return False
+        first = job.id not in self._given
+        if not spots and first and self._limits.get(job.shape, 1) <= 0:
+            return False  # it would fit by count, but was found to have no place
+        if self._in_place and not self._in_place.put(job):
+            return False  # somebody who goes first is there
+        if not spots:
+            if not self._holders and not self._place_now(job, workers):
+                return False
+            if first:
+                self._walk.take(job)
+                if job.shape in self._limits:
+                    self._limits[job.shape] -= 1
+            self._changed[job.id] = (job, workers)
+        else:
+            if workers != len(spots):
+                self._changed[job.id] = (job, workers)
+            else:
+                self._changed.pop(job.id, None)
+            if self._losing:
+                self._losing.pop(job.id, None)
+        if job.pinned and self._uncounted:
+            outside = min(more, self._uncounted)
+            self._uncounted, more = self._uncounted - outside, more - outside
+        self._left -= more
+        self._given[job.id] = workers
+        return True
+
+    def give_all(self, sizes: Iterable[tuple[Job, int]]) -> None:
+        if not self._holders or self._in_place:  # each has a place already, or must be found to have one
+            for job, workers in sizes:
+                self.give(job, workers)
+            return
+        left, given, changed = self._left, self._given, self._changed
+        for job, workers in sizes:
+            left -= (workers - given.get(job.id, 0)) * job.shape.slots
+            given[job.id] = workers
+            if workers != len(job.spots):
+                changed[job.id] = (job, workers)
+            else:
+                changed.pop(job.id, None)
+        if left < -_FORGIVEN * len(given):
+            raise BadPlan("the allocate stage gave more than there is")
+        self._left = left
+
+    def give_least(self, cost: float, but: Sequence[Job]) -> None:
+        self._losing = {job.id: job for job in but}
+        self._left -= cost * (len(self._holders) - len(but))
+        if self._holders.slots > cost * len(self._holders) + _FORGIVEN:  # else all have just that
+            for number, job in self._holders.items():
+                if len(job.spots) > job.shape.workers.min and number not in self._losing:
+                    self._changed[number] = (job, job.shape.workers.min)
+
+    def refuse(self, job: Job, why: Refusal | None = None) -> None:
+        if job.spots:
+            return
+        cost = job.shape.workers.want * job.shape.slots
+        if why is None and self._reserved_for is not None and cost <= self._left + _FORGIVEN:
+            why = HeldBehind(self._reserved_for.id)
+        elif why is None:
+            why = NoPlace() if cost <= self._left + _FORGIVEN else DoesNotFit()
+        self.refusals[job.shape] = (job.id, why)
+
+    def refuse_rest(self, behind: Job) -> None:
+        for job in self._walk.rest():
+            self.refusals[job.shape] = (job.id, HeldBehind(behind.id))
+
+    @property
+    def passed(self) -> list[Kind]:
+        """The kinds of which nobody fits."""
+        return self._walk.passed if isinstance(self._walk, KindWalk) else []
+
+    def passed_since(self, before: Job | None) -> float:
+        if not isinstance(self._walk, KindWalk):
+            return math.inf
+        return self._walk.passed_since(self._queue.key(before) if before else None)
+
+    def reserve(self, job: Job) -> None:
+        before, missing = self._ledger.free_slots(self._pool), job.shape.workers.want
+        for possible, node in self._ledger.these(job.pinned) if job.pinned else self._ledger.by_promise(job.shape):
+            if missing <= 0:
+                break
+            self._undo.close(node)
+            missing -= possible
+        self._withheld, self._reserved_for = before - self._ledger.free_slots(self._pool), job
+
+    # --- what follows
+
+    def end(self) -> None:
+        self._walk.end()
+        if self._in_place:
+            self._in_place.end()
+
+    def stopped(self) -> list[Job]:
+        """Those that lose all their workers."""
+        if self._losing is not None:
+            return list(self._losing.values())
+        given = self._given
+        return [job for number, job in self._holders.items() if number not in given]
+
+    def changed(self) -> list[tuple[Job, int]]:
+        """Those that get another number of workers, in the order in which they were given."""
+        return list(self._changed.values())
+
+    def placed(self, job: Job) -> tuple[Spot, ...] | None:
+        return self._spots.get(job.id)
+
+    # --- helpers
+
+    def _make_walk(self, shown: Collection[Shape]) -> QueueWalk:
+        self._tries: Tries | None = getattr(self._policy.allocate, "tries", None)
+        kinds = self._queue.kinds(self._pool) if self._tries else None
+        if kinds is None:
+            return QueueWalk(self._queue, self._queue.shapes(self._pool))
+        guard = getattr(self._policy.allocate, "starvation_guard", math.inf)
+        if self._policy.order.preemptive and self.fixed <= 0:
+            guard = math.inf  # nobody waits for those who cannot be interrupted
+
+        def tired(queued_at: float) -> bool:
+            return queued_at + guard <= self.now and self._reserved_for is None
+
+        return KindWalk(self._queue, kinds, shown, self._hopeless, tired)
+
+    def _hopeless(self, least: Shape, key: Key) -> bool:
+        """Does nobody fit who asks for at least so much and comes after this key? Later on, there is never more."""
+        assert self._tries is not None
+        workers = self._tries(least.workers)
+        cost = workers * least.slots
+        if self._behind is not None:
+            missing = cost - self._left - _FORGIVEN
+            return missing > 0 and self._behind.slots_after(key, missing) < missing
+        if cost > self._left - self._withheld + _FORGIVEN:
+            return True
+        if self._holders:
+            return False
+        # Nobody leaves in this contest, so there must be places, too. One that stays on one node may do with less.
+        needed = least.workers.min if least.one_node else workers
+        return not self._ledger.has_room(least, needed)
+
+    def _given_so_far(self, job: Job) -> int:
+        workers = self._given.get(job.id)
+        if workers is None:
+            has_least = self._losing is not None and job.spots and job.id not in self._losing
+            return job.shape.workers.min if has_least else 0
+        return workers
+
+    def _merged(self, running: Iterable[tuple[Key, Job]]) -> Iterator[Job]:
+        walk = self._walk
+        for key, job in running:
+            while walk.next_entry is not None and walk.next_entry[0] < key:
+                yield walk.next_job()
+            yield job
+        yield from self.waiting()
+
+    def _sorted_holders(self) -> list[tuple[Key, Job]]:
+        order, now, facts = self._policy.order, self.now, self.facts
+        return sorted([(rank(job, order, facts, now), job) for job in self._holders.values()])  # ranks never tie
+
+    def _place_now(self, job: Job, workers: int) -> bool:
+        """Nobody leaves in this contest: what is free now is all there is, so it can be placed at once."""
+        mark = self._undo.mark()
+        self._undo.give_back(job.shape, self._spots.get(job.id, ()))  # it may be given something else than before
+        spots = place_workers(job, workers, self._policy, self._ledger, self._undo, self.memory)
+        if spots is None:
+            self._undo.back_to(mark)
+            return False
+        self._spots[job.id] = spots
+        return True
+
+
+class _Behind:
+    """Running jobs from the back of the order, looked at only as far as it matters."""
+
+    def __init__(self, last_first: Iterator[tuple[Key, Job]]) -> None:
+        self._coming = last_first
+        self._seen: list[tuple[Key, Job]] = []
+        self._slots: list[float] = []  # of each of them and all that come after it
+        self._at_end = False
+
+    def slots_after(self, key: Key, enough: float) -> float:
+        """What those who come after this key have together; no more than `enough` is looked for."""
+        while not self._at_end and (not self._seen or (self._seen[-1][0] > key and self._slots[-1] < enough)):
+            self._look_further()
+        last = min(bisect_left(self._slots, enough), len(self._seen) - 1)
+        while last >= 0 and self._seen[last][0] < key:
+            last -= 1
+        return self._slots[last] if last >= 0 else 0.0
+
+    def all_after(self, key: Key) -> list[tuple[Key, Job]]:
+        """Those who come after this key, in order."""
+        while not self._at_end and (not self._seen or self._seen[-1][0] > key):
+            self._look_further()
+        return [pair for pair in reversed(self._seen) if pair[0] > key]
+
+    def close(self) -> None:
+        self._at_end, self._coming = True, iter(())
+
+    def _look_further(self) -> None:
+        pair = next(self._coming, None)
+        if pair is None:
+            self._at_end = True
+            return
+        self._seen.append(pair)
+        self._slots.append((self._slots[-1] if self._slots else 0.0) + len(pair[1].spots) * pair[1].shape.slots)
+
+
+def place_workers(
+    job: Job, workers: int, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory
+) -> tuple[Spot, ...] | None:
+    """Spots for so many workers in all, those it has among them where it has any; taken from the ledger."""
+    if job.pinned and not job.spots:
+        return put_back(job, ledger, undo)
+    kept = keep_spots(job.spots, workers)
+    if len(kept) < len(job.spots):
+        dropped = list(job.spots)
+        for spot in kept:
+            dropped.remove(spot)
+        undo.give_back(job.shape, dropped)
+    missing = workers - len(kept)
+    if not missing:
+        return tuple(kept)
+    new: list[Spot] = []
+    for node in dict.fromkeys(spot.node for spot in kept):  # grow where it already is
+        held = ledger.node(node)
+        if room := min(missing - len(new), held.room_for(job.shape) if held else 0):
+            new += _take_on(node, room, job.shape, ledger, undo)
+    if len(new) < missing:
+        names = _places(job, kept, missing - len(new), policy, ledger, memory)
+        if names is None and not (job.shape.one_node and new):
+            return None
+        new += take_on_all(names or (), job.shape, ledger, undo)
+    return (*kept, *new)
+
+
+def _places(
+    job: Job, kept: Sequence[Spot], missing: int, policy: Policy, ledger: Ledger, memory: Memory
+) -> Sequence[NodeName] | None:
+    """Where the place stage puts so many more of its workers.
+
+    One that stays on one node goes where all of them have room, else where most have, if these are enough for it.
+    """
+    if not job.shape.one_node:
+        return policy.place.place(job.shape, missing, ledger, memory)
+    if kept:
+        return None
+    node = ledger.first_with_room(job.shape, missing)
+    room, node = (missing, node) if node else next(iter(ledger.by_room(job.shape)), (0, None))
+    return [node.name] * room if node and room >= job.shape.workers.min else None
+
+
+def place_elsewhere(job: Job, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory) -> tuple[Spot, ...] | None:
+    """As many other spots as it has now; taken from the ledger."""
+    names = _places(job, (), len(job.spots), policy, ledger, memory)
+    return None if names is None else tuple(take_on_all(names, job.shape, ledger, undo))
+
+
+def take_on_all(names: Iterable[NodeName], shape: Shape, ledger: Ledger, undo: Undo) -> list[Spot]:
+    """A worker on each of these nodes, as often as it is named."""
+    spots: list[Spot] = []
+    for name, equal in groupby(names):
+        spots += _take_on(name, len(list(equal)), shape, ledger, undo)
+    return spots
+
+
+def _take_on(node: NodeName, workers: int, shape: Shape, ledger: Ledger, undo: Undo) -> Sequence[Spot]:
+    """More workers on this node; BadPlan if the place stage chose one that is not there or has no room."""
+    held = ledger.node(node)
+    if held is None:
+        raise BadPlan(f"the place stage chose a node that does not exist: {node}")
+    if held.room_for(shape) < workers:
+        raise BadPlan(f"the place stage chose {node}, which has no room")
+    if not shape.gpus or not held.node.devices:
+        spots: Sequence[Spot] = (held.spot,) * workers
+        undo.take(shape, spots)
+        return spots
+    spots = []
+    for _ in range(workers):  # each takes its devices before the next one looks for some
+        spots.append(Spot(node, held.pick_devices(shape)))
+        undo.take(shape, spots[-1:])
+    return spots
+
+
+def keep_spots(spots: tuple[Spot, ...], workers: int) -> list[Spot]:
+    """Those to keep when a job shrinks: on the nodes where it has most workers."""
+    if len(spots) <= workers:
+        return list(spots)
+    counts: dict[str, int] = {}
+    for spot in spots:
+        counts[spot.node] = counts.get(spot.node, 0) + 1
+    return sorted(spots, key=lambda spot: -counts[spot.node])[:workers]

@@ -1,0 +1,67 @@
+"""One cycle of the control loop, without I/O."""
+
+from collections.abc import Iterable
+
+from schedulearn.core.control.apply import apply
+from schedulearn.core.control.contest import Decision
+from schedulearn.core.control.decide import decide
+from schedulearn.core.control.migrate import Board, migrate
+from schedulearn.core.control.reconcile import nothing_to_decide, reconcile, start_ready
+from schedulearn.core.control.state import State
+from schedulearn.core.domain.events import Event, Tick
+from schedulearn.core.policies.stages import Policy
+
+
+def run_cycle(state: State, policy: Policy, events: Iterable[Event], now: float) -> Decision | None:
+    """Apply all events of this instant, then decide once. What follows from it is in `state.changes`.
+
+    The changes are written to the store before their commands are carried out; each effect comes back
+    as an event of a later cycle.
+    """
+    apply_all(state, events, now)
+    return plan(state, policy, now)
+
+
+def apply_all(state: State, events: Iterable[Event], now: float) -> None:
+    for event in events:
+        apply(state, event)
+    apply(state, Tick(now))
+
+
+def plan(state: State, policy: Policy, now: float) -> Decision | None:
+    """Decide, and reconcile the decision into promises, attempts and commands; BadPlan changes nothing.
+
+    None: nothing has happened since the last decision that could make a difference.
+    """
+    if state.pending or state.growing:
+        start_ready(state, now)
+    decide_now = state.stale or _is_due(state.wake_at, now)
+    if not decide_now and not _is_due(state.migrate_at, now):
+        return None
+    decision = _decide(state, policy, now) if decide_now else None
+    state.migrate_at = migrate(state, policy.migrate, policy.stages["migrate"], now) if policy.migrate else None
+    return decision
+
+
+def _is_due(at: float | None, now: float) -> bool:
+    return at is not None and now >= at
+
+
+def _decide(state: State, policy: Policy, now: float) -> Decision | None:
+    if not state.queue and not policy.allocate.elastic:
+        nothing_to_decide(state, now)
+        state.watch_turns(now)
+        return None
+    if survey := getattr(policy.place, "survey", None):
+        state.memory = dict(state.memory)
+        survey(Board(state, now), state.memory)
+    decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory)
+    reconcile(state, decision, now)
+    state.watch_turns(now)
+    return decision
+
+
+def next_wake(state: State) -> float | None:
+    """When to run a cycle although nothing happened."""
+    times = [t for t in (state.next_timer(), state.wake_at, state.migrate_at) if t is not None]
+    return min(times, default=None)

@@ -1,0 +1,218 @@
+"""What should change: the stages of a policy put to work on who waits, who runs and what is free."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from schedulearn.core.control.contest import Decision, Grant, PoolContest, Undo, place_elsewhere, place_workers
+from schedulearn.core.control.cores import CoresContest
+from schedulearn.core.control.hysteresis import pays_to_move
+from schedulearn.core.control.in_place import take_what_is_free
+from schedulearn.core.control.ledger import Ledger
+from schedulearn.core.control.plenty import start_everybody
+from schedulearn.core.control.queue import Queue
+from schedulearn.core.control.runners import Runners
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.resources import CPUS, GPUS
+from schedulearn.core.domain.shape import Shape
+from schedulearn.core.policies.stages import Memory, NoPlace, Policy
+
+POOLS = (GPUS, CPUS)
+Holders = Mapping[str, Runners]  # by pool: jobs with workers that a policy may take away or change
+
+
+def decide(
+    policy: Policy,
+    queue: Queue,
+    ledger: Ledger,
+    holders: Holders,
+    now: float,
+    memory: Memory,
+    shown: Collection[Shape] = (),
+) -> Decision:
+    """Look, try and undo: neither queue, ledger, jobs nor the given memory is changed.
+
+    Of the shapes `shown` it is told exactly why they are refused, also where that follows from what others ask for.
+    """
+    queue.rekey(now)
+    decision = Decision(memory=dict(memory))
+    undo = Undo(ledger)
+    try:
+        for pool in POOLS:
+            changes_all = policy.order.preemptive or policy.allocate.elastic
+            contestants = holders[pool] if changes_all else holders[pool].yielding
+            if policy.order.suspends and policy.allocate.elastic:
+                # To be suspended costs a job nothing, but to be resized it must be one that may be stopped.
+                contestants = Runners(job for job in contestants.values() if job.gives_way)
+            if not (queue.count(pool) or (contestants and policy.allocate.elastic)):
+                continue
+            if policy.counts_cores and pool == CPUS:
+                _decide_cores(policy, queue, ledger, contestants, now, undo, decision)
+            elif not start_everybody(pool, policy, queue, ledger, contestants, undo, decision):
+                _decide_pool(pool, policy, queue, ledger, contestants, now, undo, decision, shown)
+    finally:
+        undo.all()
+    return decision
+
+
+def _decide_pool(
+    pool: str,
+    policy: Policy,
+    queue: Queue,
+    ledger: Ledger,
+    contestants: Runners,
+    now: float,
+    undo: Undo,
+    decision: Decision,
+    shown: Collection[Shape],
+) -> None:
+    """Hold the contest; where a job that was given slots has no place, hold it again without that job."""
+    limits: dict[Shape, int] = {}
+    no_place: dict[Shape, JobId] = {}
+    while True:
+        mark, memory = undo.mark(), dict(decision.memory)
+        mine = [shape for shape in shown if shape.pool == pool]
+        contest = PoolContest(pool, policy, queue, ledger, contestants, now, memory, undo, limits, shown=mine)
+        try:
+            wake = policy.allocate.allocate(contest)
+        finally:
+            contest.end()
+        placing, failed = _place(pool, policy, ledger, contest, undo, memory)
+        if failed is None:
+            break
+        undo.back_to(mark)
+        limits[failed.shape] = placing.placed_of(failed.shape)
+        no_place.setdefault(failed.shape, failed.id)
+    decision.memory = memory
+    decision.stops += [job.id for job in placing.stopped]
+    decision.grants += placing.grants
+    decision.refusals.update(contest.refusals)
+    decision.passed += contest.passed
+    for shape, job in no_place.items():
+        decision.refusals.setdefault(shape, (job, NoPlace()))
+    decision.wake_at = _sooner(decision.wake_at, wake)
+
+
+def _decide_cores(
+    policy: Policy, queue: Queue, ledger: Ledger, running: Runners, now: float, undo: Undo, decision: Decision
+) -> None:
+    """Nobody loses anything, so places are found while the contest is held."""
+    contest = CoresContest(policy, queue, ledger, running, now, dict(decision.memory), undo)
+    try:
+        wake = policy.allocate.allocate(contest)
+    finally:
+        contest.end()
+    decision.memory = contest.memory
+    decision.grants += contest.grants
+    decision.refusals.update(contest.refusals)
+    decision.wake_at = _sooner(decision.wake_at, wake)
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return min((at for at in (one, other) if at is not None), default=None)
+
+
+def _place(
+    pool: str, policy: Policy, ledger: Ledger, contest: PoolContest, undo: Undo, memory: Memory
+) -> tuple["_Placing", Job | None]:
+    """Find places for all that was given; who has none, if somebody has not.
+
+    Newcomers go around the places of suspended jobs. Where one then has no place, all are placed when it is their turn.
+    """
+    placing = _Placing(policy, ledger, contest, undo, memory)
+    if not contest.suspended:
+        return placing, placing.place_all()
+    mark, before = undo.mark(), dict(memory)
+    failed = placing.place_around()
+    if failed:
+        undo.back_to(mark)
+        memory.clear()
+        memory.update(before)
+        placing = _Placing(policy, ledger, contest, undo, memory)
+        failed = placing.place_all()
+    if not failed and policy.order.suspends and not policy.allocate.elastic:
+        placing.move_stopped(pool)
+    return placing, failed
+
+
+class _Placing:
+    """Gives back what was taken from jobs, then finds places for what was given."""
+
+    def __init__(self, policy: Policy, ledger: Ledger, contest: PoolContest, undo: Undo, memory: Memory) -> None:
+        self._policy, self._ledger, self._contest, self._undo, self._memory = policy, ledger, contest, undo, memory
+        self.stopped = contest.stopped()
+        self.grants: list[Grant] = []
+        self._placed: list[Shape] = []
+
+    def place_all(self) -> Job | None:
+        """The first waiting job that has no place, or None if all is well."""
+        self._make_room()
+        return self._place_in_turn(self._contest.changed())
+
+    def place_around(self) -> Job | None:
+        """The same, but nobody new is placed where a job is suspended."""
+        changed = self._contest.changed()
+        self._make_room()
+        failed = self._place_in_turn([pair for pair in changed if pair[0].pinned])
+        if failed:
+            return failed
+        with self._suspended_places_closed():
+            return self._place_in_turn([pair for pair in changed if not pair[0].pinned])
+
+    def move_stopped(self, pool: str) -> None:
+        """Who has lost its place to a job that can be nowhere else goes where there is room, if it may be stopped."""
+        moved = []
+        for job in self.stopped if self._ledger.free_slots(pool) else ():
+            spots = self._elsewhere(job) if pays_to_move(job, self._contest.now, self._contest.facts) else None
+            if spots:
+                moved.append(job.id)
+                self.grants.append(Grant(job.id, spots))
+        self.stopped = [job for job in self.stopped if job.id not in moved]
+
+    def _elsewhere(self, job: Job) -> tuple[Spot, ...] | None:
+        return place_elsewhere(job, self._policy, self._ledger, self._undo, self._memory)
+
+    @contextmanager
+    def _suspended_places_closed(self) -> Iterator[None]:
+        granted = {grant.job for grant in self.grants}
+        waiting = [job for number, job in self._contest.suspended.items() if number not in granted]
+        kept = [(job.shape, take_what_is_free(job, self._ledger, self._undo)) for job in waiting]
+        yield
+        for shape, spots in kept:
+            self._undo.give_back(shape, spots)
+
+    def _make_room(self) -> None:
+        for job in self.stopped:
+            self._undo.give_back(job.shape.rest if self._policy.order.suspends else job.shape, job.spots)
+        for job, workers in self._contest.changed():
+            if workers < len(job.spots):
+                self._resize(job, workers)
+
+    def _place_in_turn(self, changed: Sequence[tuple[Job, int]]) -> Job | None:
+        for job, workers in changed:
+            if not job.spots and not self._start(job, workers):
+                return job
+            if job.spots and workers > len(job.spots):
+                self._resize(job, workers)
+        return None
+
+    def placed_of(self, shape: Shape) -> int:
+        return sum(1 for other in self._placed if other is shape)
+
+    def _start(self, job: Job, workers: int) -> bool:
+        spots = self._contest.placed(job)
+        if spots is None:
+            spots = place_workers(job, workers, self._policy, self._ledger, self._undo, self._memory)
+        if spots is None:
+            return False
+        self._placed.append(job.shape)
+        self.grants.append(Grant(job.id, spots))
+        return True
+
+    def _resize(self, job: Job, workers: int) -> None:
+        mark = self._undo.mark()
+        spots = place_workers(job, workers, self._policy, self._ledger, self._undo, self._memory)
+        if spots is None:
+            self._undo.back_to(mark)  # no place for more: it stays as it is
+        else:
+            self.grants.append(Grant(job.id, spots))

@@ -1,0 +1,71 @@
+"""When will waiting jobs start? The same `decide` run ahead in time, on copies, with estimated durations."""
+
+import heapq
+from collections.abc import Callable, Iterable
+
+from schedulearn.core.control.decide import POOLS, decide
+from schedulearn.core.control.ledger import Ledger
+from schedulearn.core.control.runners import Runners
+from schedulearn.core.control.state import State
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.shape import Shape
+from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.core.policies.stages import Policy
+
+_MOST_STEPS = 300  # beyond so many ends the guess is worth nothing, and costs time
+_MOST_LOOKS = 20_000  # at shapes, or kinds of them, for the same reason
+
+Remaining = Callable[[Job], Estimate | None]  # how long a job, running or waiting, still runs once it runs
+
+
+def forecast_starts(
+    state: State, policy: Policy, jobs: Iterable[Job], now: float, remaining: Remaining
+) -> dict[JobId, Estimate]:
+    """Seconds until each of the jobs starts, where enough is known. Nobody who runs is interrupted in it."""
+    ledger = Ledger(n.node for n in state.ledger)
+    held: dict[JobId, tuple[Shape, tuple[Spot, ...]]] = {}
+    ends: list[tuple[float, float, JobId]] = []  # (expected end, doubt, job)
+
+    def runs(start: float, other: Job, spots: tuple[Spot, ...], cores: int) -> None:
+        taken, whole = _shapes(other, cores)
+        held[other.id] = (whole, spots)
+        for spot in spots:
+            ledger.take(taken, spot)
+        if estimate := remaining(other):  # one whose end nobody can guess simply stays where it is
+            doubt = (estimate.high - estimate.low) / 2
+            heapq.heappush(ends, (start + estimate.expected, doubt, other.id))
+
+    for other in state.jobs.values():
+        for spot in other.pinned:
+            ledger.take(Shape.of(other.spec).memory, Spot(spot.node))
+        if other.spots:
+            runs(now, other, other.spots, other.cores)
+    queue = state.queue.copy()
+    nobody = {pool: Runners() for pool in POOLS}
+    asked, starts = {job.id for job in jobs}, dict[JobId, Estimate]()
+    time, doubt = now, 0.0
+    for _ in range(min(_MOST_STEPS, _MOST_LOOKS // max(1, queue.variety))):
+        decision = decide(policy, queue, ledger, nobody, time, state.memory)
+        for grant in decision.grants:
+            if grant.job in asked:
+                wait = time - now
+                starts[grant.job] = Estimate(max(0.0, wait - doubt), wait, wait + doubt)
+            queue.remove(grant.job)
+            runs(time, state.jobs[grant.job], grant.spots, grant.cores)
+        if not ends or len(starts) == len(asked):
+            break
+        time, doubt, ended = heapq.heappop(ends)
+        shape, spots = held.pop(ended)
+        for spot in spots:
+            ledger.give_back(shape, spot)
+    return starts
+
+
+def _shapes(job: Job, cores: int) -> tuple[Shape, Shape]:
+    """What it takes when it runs, and what it leaves: the memory of one that was suspended was taken before."""
+    whole = Shape.of(job.spec)
+    if cores and not job.pinned:
+        whole = whole.with_cores(cores)
+        return whole, whole
+    return job.shape, whole

@@ -1,0 +1,88 @@
+"""Who can be where it is: a suspended job goes on in its own place, or not at all."""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from schedulearn.core.control.ledger import Ledger
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.node import NodeState
+from schedulearn.core.domain.shape import Shape
+
+
+class Undo(Protocol):
+    """What is tried on the ledger, and undone later."""
+
+    def take(self, shape: Shape, spots: Sequence[Spot]) -> None: ...
+
+    def give_back(self, shape: Shape, spots: Sequence[Spot]) -> None: ...
+
+    def mark(self) -> tuple[int, int]: ...
+
+    def back_to(self, mark: tuple[int, int]) -> None: ...
+
+
+class InPlace:
+    """For one contest: who of the running and the suspended jobs can be in their places together.
+
+    Counting slots does not tell: two jobs on one device take turns even where another device is idle. So all places
+    are cleared on the ledger, and whoever is given something goes back to its own, if nobody else is there by then.
+    """
+
+    def __init__(self, ledger: Ledger, undo: Undo, running: Iterable[Job], *, suspends: bool) -> None:
+        self._ledger, self._undo, self._suspends = ledger, undo, suspends
+        self._logged = undo.mark()[0]
+        self._there: set[JobId] = set()
+        for job in running:
+            undo.give_back(job.shape.rest if suspends else job.shape, job.spots)
+
+    def put(self, job: Job) -> bool:
+        """It stays, or goes on; False if its place is taken. Who has no place yet is no concern of ours."""
+        if job.id in self._there or not (job.spots or job.pinned):
+            return True
+        if not job.spots:
+            done = put_back(job, self._ledger, self._undo) is not None
+        else:
+            before = self._undo.mark()
+            done = all(self._take(job, spot) for spot in job.spots)
+            if not done:
+                self._undo.back_to(before)
+        if done:
+            self._there.add(job.id)
+        return done
+
+    def end(self) -> None:
+        """Leave the ledger as it was; places are found later, for all at once."""
+        self._undo.back_to((self._logged, self._undo.mark()[1]))
+
+    def _take(self, job: Job, spot: Spot) -> bool:
+        shape, node = job.shape.rest if self._suspends else job.shape, self._ledger.node(spot.node)
+        if node is None or node.fits(shape.per_worker, spot.devices):
+            if node:
+                self._undo.take(shape, (spot,))
+            return True
+        return False
+
+
+def put_back(job: Job, ledger: Ledger, undo: Undo) -> tuple[Spot, ...] | None:
+    """The place in which a job is suspended, taken from the ledger; None if it is not free. It may well be draining."""
+    before = undo.mark()
+    if all(_take(job, spot, ledger, undo) for spot in job.pinned):
+        return job.pinned
+    undo.back_to(before)
+    return None
+
+
+def take_what_is_free(job: Job, ledger: Ledger, undo: Undo) -> list[Spot]:
+    """What is free of the place in which a job is suspended, taken from the ledger."""
+    return [spot for spot in job.pinned if _take(job, spot, ledger, undo)]
+
+
+def _take(job: Job, spot: Spot, ledger: Ledger, undo: Undo) -> bool:
+    node = ledger.node(spot.node)
+    if node is None or node.closed or node.node.state is NodeState.LOST:
+        return False
+    if not node.fits(job.shape.per_worker, spot.devices):
+        return False
+    undo.take(job.shape, (spot,))
+    return True

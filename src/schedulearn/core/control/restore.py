@@ -1,0 +1,144 @@
+"""The state as it was: built anew from what the store has kept."""
+
+from collections.abc import Iterable
+
+from schedulearn.core.control import growth, hot, moves
+from schedulearn.core.control.state import REGROW_AFTER, State, back_off, belongs_to
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Attempt, Job, Lease
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.states import FINISHED, PASSING, JobState
+from schedulearn.core.policies.stages import Facts, Memory, Order
+
+
+def restore(
+    order: Order,
+    facts: Facts,
+    jobs: Iterable[Job],
+    attempts: Iterable[Attempt],
+    leases: Iterable[Lease],
+    nodes: Iterable[Node],
+    memory: Memory,
+    now: float,
+    *,
+    regrow_after: float = REGROW_AFTER,
+    counts_cores: bool = False,
+) -> State:
+    """A state with its indexes and timers. Finished jobs among `jobs` only tell what others no longer wait for."""
+    known = memory if belongs_to(memory, order) else None
+    state = State(order, facts, (), known, regrow_after=regrow_after)
+    state.counts_cores = counts_cores
+    present = list(jobs)
+    if state.memory is not memory:
+        for job in present:
+            job.mark = None
+    follow(state, present, (), attempts, leases, nodes, now)
+    return state
+
+
+def follow(
+    state: State,
+    changed: Iterable[Job],
+    gone: Iterable[JobId],
+    attempts: Iterable[Attempt],
+    leases: Iterable[Lease],
+    nodes: Iterable[Node],
+    now: float,
+) -> None:
+    """These jobs are new or have changed, these are gone, as are those of the first that have finished.
+
+    What has been promised is promised anew. Who only waits, and has not changed, is not looked at.
+    """
+    anew = _to_index(state, changed, gone)
+    state.forget_promises(nodes)
+    state.attempts = {attempt.id.job: attempt for attempt in attempts}
+    state.leases = {lease.worker: lease for lease in leases}
+    anew = dict(sorted((anew | {number: state.jobs[number] for number in state.attempts}).items()))
+    for job in anew.values():
+        state.queue.remove(job.id)
+        job.spots, job.pinned = (), ()  # promises are made anew
+        job.set_cores(0)
+    for attempt in state.attempts.values():
+        _promise_again(state, state.jobs[attempt.id.job], attempt)
+        hot.watch_leavers(state, state.jobs[attempt.id.job])
+    for attempt in state.attempts.values():
+        job = state.jobs[attempt.id.job]
+        if job.state is JobState.STOPPING and job.stop not in PASSING and not job.pinned:
+            _promise_ended(state, job, attempt)
+    for job in anew.values():
+        moves.promise_again(state, job)
+    for job in anew.values():
+        _index(state, job, now)
+
+
+def _to_index(state: State, changed: Iterable[Job], gone: Iterable[JobId]) -> dict[JobId, Job]:
+    """The changed jobs, those who had workers or a promise, and those who waited for others that are gone."""
+    busy, left = {*state.attempts, *state.pending, *state.leaving}, {*gone}
+    for job in changed:
+        if job.state in FINISHED:
+            left.add(job.id)
+        else:
+            state.jobs[job.id] = job
+            busy.add(job.id)
+    for number in left:
+        state.queue.remove(number)
+        state.jobs.pop(number, None)
+        state.waits_for.pop(number, None)
+        busy |= state.dependants.pop(number, set())
+    return {number: state.jobs[number] for number in busy if number in state.jobs}
+
+
+def _promise_again(state: State, job: Job, attempt: Attempt) -> None:
+    """Who runs has its place, who is suspended its memory. Who was leaving has none: what came next is decided anew."""
+    if job.state is JobState.STOPPING and job.stop in PASSING:
+        state.leaving.add(job.id)
+        return
+    job.set_cores(growth.cores_held(state, job, attempt))
+    there = attempt.members if job.state is JobState.STOPPING else attempt.crew
+    spots = tuple(growth.spot_of(worker) for worker in there)
+    if _is_suspended(state, job, attempt):
+        state.pin(job, spots)
+        state.leaving.add(job.id)  # until it is confirmed, once more, that it stands still
+        return
+    job.spots = spots
+    for spot in job.spots:
+        if state.ledger.node(spot.node):
+            state.ledger.take(job.shape, spot)
+    if job.state in (JobState.STARTING, JobState.RUNNING):
+        state.hold(job)
+
+
+def _promise_ended(state: State, job: Job, attempt: Attempt) -> None:
+    """A job that ends keeps the places of its workers that have ended, unless somebody is there: it may have lost its
+    promise before it was stopped for good. All who run have what they hold by now."""
+    for worker in attempt.crew:
+        ledger = state.ledger.node(worker.node) if worker.ended_at is not None else None
+        if ledger and ledger.fits(job.shape.per_worker, worker.devices):
+            state.ledger.take(job.shape, growth.spot_of(worker))
+            job.spots = (*job.spots, growth.spot_of(worker))
+
+
+def _is_suspended(state: State, job: Job, attempt: Attempt) -> bool:
+    """One that was paused or stopped while it was suspended is known by its leases."""
+    leases = [state.leases[worker.id] for worker in attempt.running if worker.id in state.leases]
+    return job.state is JobState.QUEUED or any(lease.amounts != job.shape.per_worker for lease in leases)
+
+
+def _index(state: State, job: Job, now: float) -> None:
+    if state.queue.order.keeps_marks:
+        if job.mark is None:
+            state.queue.order.joined(job, now, state.memory)
+        state.watch_mark(job, now)
+    waits = {wanted for wanted in job.spec.depends_on if wanted in state.jobs}
+    state.waits_for[job.id] = waits
+    for wanted in waits:
+        state.dependants[wanted].add(job.id)
+    if job.state is JobState.QUEUED and not waits and job.id not in state.pending:
+        # The clock may have been set back since, and what kept it steady be lost.
+        job.not_before = min(job.not_before, now + back_off(job))
+        if job.not_before > now:
+            state.wake_for(job, job.not_before)
+        else:
+            state.queue.add(job, now)
+    elif job.state is JobState.RUNNING and job.time_limit is not None:
+        state.wake_for(job, now)  # the timer itself finds out how much is left

@@ -1,0 +1,133 @@
+"""The running jobs whose promise a policy may change, and who of them would be the first to go."""
+
+import heapq
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.policies.stages import AtEase, Facts, Key, Order
+
+
+class Runners(dict[JobId, Job]):
+    """Running jobs by number, and from the back of the order without a look at those further to the front.
+
+    Where a running job only moves forward in the order, an earlier key says how far back it can be at most. So a heap
+    of such keys, renewed only where they matter, gives the last ones. Under other orders all keys are made anew.
+    """
+
+    def __init__(self, jobs: Iterable[Job] = ()) -> None:
+        super().__init__()
+        self.slots = 0.0  # that all of them hold together
+        self._held: dict[JobId, float] = {}
+        self._renewed: dict[JobId, Job] = {}  # those who may have moved back since their key was made
+        self._changed: dict[JobId, Job] = {}  # those who may not have as many workers as they would be given at ease
+        self._yielding: dict[JobId, Job] = {}
+        self._heap: list[tuple[Key, int, Job]] = []  # (key with its signs turned, serial of this entry, job)
+        self._newest: dict[JobId, int] = {}  # the serial of each job's newest entry
+        self._serial = 0
+        self._keyed_by: tuple[Order, Facts] | None = None
+        for job in jobs:
+            self[job.id] = job
+
+    def __setitem__(self, number: JobId, job: Job) -> None:
+        """It is one of them from now on, or has other workers than before."""
+        super().__setitem__(number, job)
+        slots = len(job.spots) * job.shape.slots
+        self.slots += slots - self._held.get(number, 0.0)
+        self._held[number] = slots
+        self._renewed[number] = self._changed[number] = job
+        self._note_yielding(job)
+
+    def pop(self, number: JobId, *default: Any) -> Any:
+        self.slots -= self._held.pop(number, 0.0)
+        self._changed.pop(number, None)
+        self._renewed.pop(number, None)
+        self._yielding.pop(number, None)
+        return super().pop(number, *default)
+
+    def renew(self, job: Job) -> None:
+        """It may have moved back in the order: its mark or its priority has changed, or whether it yields."""
+        if job.id in self:
+            self._renewed[job.id] = job
+            self._note_yielding(job)
+
+    def _note_yielding(self, job: Job) -> None:
+        if job.yields:
+            self._yielding[job.id] = job
+        else:
+            self._yielding.pop(job.id, None)
+
+    @property
+    def yielding(self) -> "Runners":
+        """Those who have reached their target: they make way for others under any order."""
+        return Runners(self._yielding.values()) if self._yielding else NOBODY
+
+    def all_have(self, enough: AtEase, facts: Facts) -> bool:
+        """Does each of them have just so many workers?"""
+        for number, job in list(self._changed.items()):
+            if number in self and len(job.spots) != enough(job, facts):
+                return False
+            del self._changed[number]
+        return True
+
+    def last_first(self, order: Order, facts: Facts, now: float) -> Iterator[tuple[Key, Job]]:
+        """With their ranks, from the back of the order."""
+        if order.running_moves_forward and facts.steady:
+            return self._from_heap(order, facts, now)
+        return iter(sorted([(rank(job, order, facts, now), job) for job in self.values()], reverse=True))
+
+    def _from_heap(self, order: Order, facts: Facts, now: float) -> Iterator[tuple[Key, Job]]:
+        self._catch_up(order, facts, now)
+        heap, seen = self._heap, []
+        try:
+            while heap:
+                _, serial, job = heapq.heappop(heap)
+                if self._newest.get(job.id) != serial:
+                    continue
+                if job.id not in self:
+                    del self._newest[job.id]
+                    continue
+                key = rank(job, order, facts, now)
+                if heap and _turned(key) > heap[0][0]:
+                    self._push(job, key)
+                    continue
+                seen.append((key, job))
+                yield key, job
+        finally:
+            for key, job in seen:
+                self._push(job, key)
+
+    def _catch_up(self, order: Order, facts: Facts, now: float) -> None:
+        # Entries of jobs that have left are dropped when they come to the top; here if they become too many.
+        if self._keyed_by != (order, facts) or len(self._heap) > 1000 + 4 * len(self):
+            self._keyed_by = (order, facts)
+            self._heap.clear()
+            self._newest.clear()
+            self._renewed = dict(self)
+        for job in self._renewed.values():
+            if job.id in self:
+                self._push(job, rank(job, order, facts, now))
+        self._renewed.clear()
+
+    def _push(self, job: Job, key: Key) -> None:
+        self._serial += 1
+        self._newest[job.id] = self._serial
+        heapq.heappush(self._heap, (_turned(key), self._serial, job))
+
+
+NOBODY = Runners()
+
+
+def rank(job: Job, order: Order, facts: Facts, now: float) -> Key:
+    """Priority comes before an order's own key, the serial number of submission after it.
+
+    Before all comes whether it has reached its target: those that have go after all others. Among themselves they are
+    ordered as others are; so where nobody is interrupted, who of them runs goes before who waits.
+    """
+    late = 0 if not job.yields else 1 if job.spots and not order.preemptive else 2
+    return (late, -job.priority, *order.key(job, now, facts), job.id)
+
+
+def _turned(key: Key) -> Key:
+    return tuple([-part for part in key])

@@ -1,0 +1,109 @@
+"""A job's time on its workers: when it counts, and how it is suspended and goes on."""
+
+from schedulearn.core.control import growth, moves
+from schedulearn.core.control.state import State
+from schedulearn.core.domain.commands import PauseWorker, ResumeWorker
+from schedulearn.core.domain.job import Attempt, Job, Lease, Worker
+from schedulearn.core.domain.shape import Shape
+from schedulearn.core.domain.states import JobState, Trigger
+
+TURN_OVER = "suspended: others have their turn"
+
+
+def now_runs(state: State, job: Job, attempt: Attempt, now: float, trigger: Trigger, cause: str) -> None:
+    """All its workers run, or run again."""
+    job.started_at = job.started_at or now
+    state.move(job, trigger, now, cause)
+    accrue(job, attempt, now)
+    if job.move is not None:
+        moves.arrived(state, job, now)
+    watch_time_limit(state, job, now)
+    if state.queue.order.keeps_marks:
+        state.watch_mark(job, now)
+
+
+def accrue(job: Job, attempt: Attempt | None, now: float) -> None:
+    """From now on count running time and service, or stop counting."""
+    workers = len(attempt.crew if job.spec.hot else attempt.workers) if attempt else 0
+    each = job.spec.resources.gpus or job.cores or job.spec.resources.cpus_min
+    job.ran = job.ran.settle(now, 1.0 if attempt else 0.0)
+    job.attained = job.attained.settle(now, workers * each)
+
+
+def watch_time_limit(state: State, job: Job, now: float) -> None:
+    if job.time_limit is not None:
+        state.wake_for(job, now + max(0.0, job.time_limit - job.ran.at(now)))
+
+
+# --- paused by its user
+
+
+def pause(state: State, job: Job, attempt: Attempt, now: float) -> None:
+    """It keeps all it has, and nobody takes that away meanwhile. What it was only promised it does not get."""
+    growth.give_up(state, job)
+    state.holders[job.shape.pool].pop(job.id, None)
+    accrue(job, None, now)
+    _tell_to_pause(state, attempt)
+
+
+def resume(state: State, job: Job, attempt: Attempt, now: float, cause: str) -> None:
+    state.hold(job)
+    now_runs(state, job, attempt, now, Trigger.RESUME, cause)
+    for worker in attempt.running:
+        worker.paused = False
+        state.command(ResumeWorker(worker.id, worker.node))
+
+
+# --- suspended for others
+
+
+def suspend(state: State, job: Job, now: float) -> None:
+    """Its turn is over, and its promise is taken back already but for its memory. The others follow when it is out."""
+    attempt = state.attempts[job.id]
+    accrue(job, None, now)
+    job.preemptions += 1
+    job.queued_at = now
+    state.move(job, Trigger.SUSPEND, now, TURN_OVER)
+    state.leaving.add(job.id)
+    _tell_to_pause(state, attempt)
+    state.queue.add(job, now)
+
+
+def pause_confirmed(state: State, job: Job, attempt: Attempt, worker: Worker, now: float) -> None:
+    """A worker stands still. If that is for the sake of others, only its memory remains leased."""
+    worker.started_at = now if worker.started_at is None else worker.started_at
+    if not job.pinned or worker.left_at is not None:
+        return  # its user paused it, or it goes on already, or leaves
+    worker.paused = True
+    if worker.id in state.leases:
+        kept = Lease(worker.id, worker.node, Shape.of(job.spec).memory.per_worker)
+        if state.leases[worker.id] != kept:
+            state.lease(kept)
+    settle(state, job, attempt)
+
+
+def settle(state: State, job: Job, attempt: Attempt) -> None:
+    """Those who were promised its place need not wait for a suspended job of which nothing moves any more."""
+    if job.pinned and all(worker.paused for worker in attempt.members):
+        state.leaving.discard(job.id)
+
+
+def go_on(state: State, job: Job, now: float) -> None:
+    """Its turn has come, and its place is free: it has all of it again."""
+    attempt = state.attempts[job.id]
+    state.unpin(job)
+    for worker in attempt.members:
+        state.lease(Lease(worker.id, worker.node, job.shape.per_worker, worker.devices))
+    resume(state, job, attempt, now, "its turn has come")
+
+
+def suspends(state: State, job: Job) -> bool:
+    """Whether this job, which loses its place, is suspended instead of stopped."""
+    able = job.state in (JobState.STARTING, JobState.RUNNING)
+    return able and not job.pinned and state.queue.order.suspends and job.id in state.attempts
+
+
+def _tell_to_pause(state: State, attempt: Attempt) -> None:
+    """But for those who leave: they could not if they stood still."""
+    for worker in attempt.members:
+        state.command(PauseWorker(worker.id, worker.node))

@@ -1,0 +1,310 @@
+"""AFS-L: short jobs first, and slots to where they shorten the waiting of all most."""
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.shape import Shape
+from schedulearn.core.domain.speedup import SpeedUp
+from schedulearn.core.policies.stages import Contest, Facts
+
+_FORGIVEN = 1e-9  # fractions of a core never add up exactly
+
+
+class Afs:
+    """Hand workers out one at a time, each to the champion of all jobs that can still take one.
+
+    Of two jobs, S has less time left and L more, each with what it has been given so far. L wins if one more worker
+    brings it more: (s_L(n+1) − s_L(n)) / s_L(n+1) against (s_S(n+1) − s_S(n)) / s_S(n). The champion is found by one
+    scan in ascending order of time left.
+
+    A job that has nothing gets its min at once. It counts as longer than all that have something, so that it wins
+    against whoever would not even double its speed. Among those that have nothing the order decides; with `srtf-min`
+    that is the time left with min workers, as AFS-L has it.
+    """
+
+    elastic = True
+
+    def __init__(self) -> None:
+        self._tame: set[JobId] = set()  # running jobs that are known to double their speed by no step
+
+    def allocate(self, contest: Contest) -> float | None:
+        if not self._start_all_at_once(contest):
+            _start_in_turn(contest)
+        return None
+
+    def at_ease(self, job: Job, facts: Facts) -> int:
+        workers = job.shape.workers
+        return facts.speedup(job).summit(workers.min, workers.max)
+
+    def _start_all_at_once(self, contest: Contest) -> bool:
+        """The short way where everybody's min takes as many slots and nobody doubles its speed; else False.
+
+        Then the first of the order, as many as there is room for, get their min before anybody gets more. So running
+        jobs need not be sorted: it is enough to see the last of them.
+        """
+        costs = contest.least_costs()
+        if len(costs) != 1 or not contest.room_is_enough:
+            return False
+        (cost,) = costs
+        room = int(contest.slots / cost + _FORGIVEN) - len(contest.holders)
+        starting, losing = _who_changes(contest, max(0, room))
+        if self._someone_doubles(contest, starting):
+            return False
+        contest.give_least(cost, but=losing)
+        for job in starting:
+            contest.give(job, job.shape.workers.min)
+        for job in contest.waiting():
+            contest.refuse(job)
+        if contest.left > _FORGIVEN:
+            lost = {job.id for job in losing}
+            _grow(contest, [job for job in contest.holders.values() if job.id not in lost] + starting)
+        return True
+
+    def _someone_doubles(self, contest: Contest, starting: Sequence[Job]) -> bool:
+        if not contest.facts.steady or len(self._tame) > 1000 + 4 * len(contest.holders):
+            self._tame.clear()
+        unknown = [contest.holders[number] for number in contest.holders.keys() - self._tame]
+        if any(_doubles(contest.facts.speedup(job)) for job in (*unknown, *starting)):
+            return True
+        self._tame.update(job.id for job in unknown)
+        return False
+
+
+# --- who gets its min
+
+
+def _start_in_turn(contest: Contest) -> None:
+    """Past what does not fit; who doubles its speed comes before a job that has nothing."""
+    growing, late = _Growing(contest), _Growing(contest)
+    may_double = False
+    for job in contest.in_order():
+        if may_double and (contest.preemptive or not job.spots):
+            growing.hand_out(least_gain=1.0)
+        if contest.give(job, job.shape.workers.min):
+            (late if job.yields else growing).add([job])
+            may_double = may_double or (not job.yields and _doubles(contest.facts.speedup(job)))
+        else:
+            contest.refuse(job)
+    growing.hand_out()
+    late.hand_out()
+
+
+def _grow(contest: Contest, jobs: Sequence[Job]) -> None:
+    """More for these, who have their min; who has reached its target gets what the others leave."""
+    for yields in (False, True):
+        growing = _Growing(contest)
+        growing.add([job for job in jobs if job.yields is yields])
+        growing.hand_out()
+
+
+def _who_changes(contest: Contest, room: int) -> tuple[list[Job], list[Job]]:
+    """Waiting jobs for which there is room or that go before a running one, and the running ones that lose by it."""
+    waiting = contest.all_waiting()
+    starting, losing = list(islice(waiting, room)), []
+    for job, (rank, last) in zip(waiting, contest.last_first(), strict=False):
+        if contest.rank(job) > rank or not (contest.preemptive or last.yields):
+            break
+        starting.append(job)
+        losing.append(last)
+    return starting, losing
+
+
+# --- who gets more
+
+
+class _Step(NamedTuple):
+    """What one more worker means to a job that has n."""
+
+    speed: float  # s(n)
+    lacks: float  # as the longer job: (s(n+1) − s(n)) / s(n+1)
+    gains: float  # as the shorter job: (s(n+1) − s(n)) / s(n); always more than what it lacks
+
+
+class _Ladder:
+    """The steps of all jobs of one shape and curve. Who has no step left, at max or without a gain, drops out."""
+
+    def __init__(self, shape: Shape, curve: SpeedUp) -> None:
+        self.cost = shape.slots
+        self.least = shape.workers.min
+        self.steps: dict[int, _Step] = {}
+        for n in range(shape.workers.min, shape.workers.max):
+            gain = curve(n + 1) - curve(n)
+            if gain <= 0:
+                break
+            self.steps[n] = _Step(curve(n), gain / curve(n + 1), gain / curve(n))
+
+
+_ladder = lru_cache(maxsize=4096)(_Ladder)
+
+
+@lru_cache(maxsize=4096)
+def _doubles(curve: SpeedUp) -> bool:
+    """Is there a step that makes a job at least twice as fast?"""
+    return any(curve(n + 1) >= 2 * curve(n) for n in range(1, curve.most))
+
+
+class _Group:
+    """Jobs of one ladder with the same number of workers: in a scan only the shortest of them can win."""
+
+    __slots__ = ("_heap", "_jobs", "_work", "ladder", "step", "workers")
+
+    def __init__(self, ladder: _Ladder, workers: int, work: Callable[[Job], float]) -> None:
+        self.ladder, self.workers, self.step = ladder, workers, ladder.steps[workers]
+        self._work = work  # time left at speed 1
+        self._jobs: list[Job] = []
+        self._heap: list[tuple[float, JobId, Job]] = []  # the same as a heap, made when the lengths first matter
+
+    def __len__(self) -> int:
+        return len(self._jobs) or len(self._heap)
+
+    def jobs(self) -> list[Job]:
+        return self._jobs or [job for _, _, job in self._heap]
+
+    def add(self, jobs: list[Job]) -> None:
+        if self._heap:
+            for job in jobs:
+                heapq.heappush(self._heap, (self._work(job), job.id, job))
+        else:
+            self._jobs += jobs
+
+    def remove(self, jobs: list[Job]) -> None:
+        gone = {job.id for job in jobs}
+        self._jobs = [job for job in self.jobs() if job.id not in gone]
+        self._heap = []
+
+    def lengths(self) -> list[tuple[float, JobId, "_Group", Job]]:
+        """How long each takes with what it has; serials never tie, so that what comes after them is not compared."""
+        speed = self.step.speed
+        return [(self._work(job) / speed, job.id, self, job) for job in self.jobs()]
+
+    def shortest(self) -> tuple[float, JobId]:
+        if self._jobs:
+            self._heap = [(self._work(job), job.id, job) for job in self._jobs]
+            self._jobs = []
+            heapq.heapify(self._heap)
+        work, serial, _ = self._heap[0]
+        return work / self.step.speed, serial
+
+    def pop_shortest(self) -> Job:
+        self.shortest()
+        return heapq.heappop(self._heap)[2]
+
+
+class _Growing:
+    """Jobs that have their min and may get more."""
+
+    def __init__(self, contest: Contest) -> None:
+        self._contest = contest
+        self._added: list[Job] = []
+        self._groups: dict[tuple[_Ladder, int], _Group] = {}
+        self._dropped_out: list[tuple[int, list[Job]]] = []  # (workers, jobs)
+        self._given: dict[JobId, int] = {}  # those who have been given more than min
+        self._left = 0.0
+
+    def add(self, jobs: list[Job]) -> None:
+        self._added += jobs
+
+    def hand_out(self, least_gain: float = 0.0) -> None:
+        """Give all that is left, as long as the champion gains at least so much."""
+        self._left = self._contest.left + _FORGIVEN
+        if self._left <= 2 * _FORGIVEN:
+            return
+        self._group_added()
+        while rivals := [group for group in self._groups.values() if group.ladder.cost <= self._left]:
+            winners = _unrivalled(rivals)
+            champion = winners[0] if winners else _scan(rivals)
+            if champion.step.gains < least_gain:
+                break
+            if winners:
+                self._raise_all(winners)
+            else:
+                self._raise_shortest(champion)
+        self._give()
+
+    def _group_added(self) -> None:
+        speedup = self._contest.facts.speedup
+        by_ladder: dict[_Ladder, list[Job]] = {}
+        for job in self._added:
+            by_ladder.setdefault(_ladder(job.shape, speedup(job)), []).append(job)
+        for ladder, jobs in by_ladder.items():
+            self._put(ladder, ladder.least, jobs)
+        self._added.clear()
+
+    def _work(self, job: Job) -> float:
+        facts = self._contest.facts
+        return facts.remaining(job, self._contest.now) * facts.speedup(job)(job.shape.workers.want)
+
+    def _put(self, ladder: _Ladder, workers: int, jobs: list[Job]) -> None:
+        if workers not in ladder.steps:
+            self._dropped_out.append((workers, jobs))
+            return
+        group = self._groups.get((ladder, workers))
+        if group is None:
+            group = self._groups[ladder, workers] = _Group(ladder, workers, self._work)
+        group.add(jobs)
+
+    def _raise_all(self, groups: list[_Group]) -> None:
+        """One more worker for each of their jobs, the shortest first where there is not enough for all."""
+        if sum(len(group) * group.ladder.cost for group in groups) > self._left:
+            self._raise_in_turn(groups)
+            return
+        for group in groups:
+            del self._groups[group.ladder, group.workers]
+        for group in groups:
+            self._left -= len(group) * group.ladder.cost
+            self._put(group.ladder, group.workers + 1, group.jobs())
+
+    def _raise_in_turn(self, groups: list[_Group]) -> None:
+        raised: dict[_Group, list[Job]] = {group: [] for group in groups}
+        for _, _, group, job in sorted(line for each in groups for line in each.lengths()):
+            if group.ladder.cost <= self._left:
+                self._left -= group.ladder.cost
+                raised[group].append(job)
+        for group, jobs in raised.items():
+            group.remove(jobs)
+            self._put(group.ladder, group.workers + 1, jobs)
+        self._groups = {key: group for key, group in self._groups.items() if group}
+
+    def _raise_shortest(self, group: _Group) -> None:
+        job = group.pop_shortest()
+        self._left -= group.ladder.cost
+        if not group:
+            del self._groups[group.ladder, group.workers]
+        self._put(group.ladder, group.workers + 1, [job])
+
+    def _give(self) -> None:
+        sizes = [(group.workers, group.jobs()) for group in self._groups.values()]
+        for workers, jobs in sizes + self._dropped_out:
+            for job in jobs:
+                if workers != self._given.get(job.id, job.shape.workers.min):
+                    self._given[job.id] = workers
+                    self._contest.give(job, workers)
+
+
+def _scan(groups: list[_Group]) -> _Group:
+    """The champion, by one scan over the shortest job of each group."""
+    in_order = sorted([(group.shortest(), group) for group in groups])
+    champion = in_order[0][1]
+    for _, group in in_order:
+        if group.step.lacks > champion.step.gains:
+            champion = group
+    return champion
+
+
+def _unrivalled(groups: Iterable[_Group]) -> list[_Group]:
+    """Groups that win against all others whatever the lengths, until each of their jobs has one more worker."""
+    best = max([group.step.lacks for group in groups])
+    winners = []
+    for group in groups:
+        step: _Step | None = group.step
+        if group.step.lacks == best:
+            winners.append(group)
+            step = group.ladder.steps.get(group.workers + 1)
+        if step and step.gains >= best:
+            return []
+    return winners

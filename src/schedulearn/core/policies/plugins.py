@@ -1,0 +1,143 @@
+"""Stages that are not ours: from a Python file, or from an installed package.
+
+A file: `my_policy.py:MyOrder`, a class in it. A package names its stages in `pyproject.toml`:
+
+    [project.entry-points."schedulearn.stages"]
+    "order.mine" = "my_package.policy:MyOrder"
+
+The keywords that a class takes are its parameters (`--param quantum=60` is `MyOrder(quantum=60)`).
+"""
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.policies.registry import StageInfo
+
+GROUP = "schedulearn.stages"
+_METHODS = {
+    "order": "key",
+    "allocate": "allocate",
+    "place": "place",
+    "share": "share",
+    "migrate": "migrate",
+}  # what each kind of stage must have
+_FILE_ALLOWED = "FILE.py:Class"
+
+
+def is_file(name: str) -> bool:
+    """Whether this is written as a class in a file."""
+    return ".py:" in name or name.endswith(".py")
+
+
+def kind_in_file(name: str) -> str:
+    """Whether the class orders, allocates, places, shares or migrates."""
+    found = _class(name)
+    for kind, method in _METHODS.items():
+        if callable(getattr(found, method, None)):
+            return kind
+    raise InvalidSpec("policy", f"{name} is no stage: it has none of the methods", ", ".join(_METHODS.values()))
+
+
+def from_file(kind: str, name: str) -> StageInfo:
+    """The class `FILE.py:Class`; the file is run."""
+    return _info(kind, _class(name), name)
+
+
+def names(kind: str) -> list[str]:
+    """The stages of this kind that installed packages add."""
+    return sorted(point.name.removeprefix(f"{kind}.") for point in _points() if point.name.startswith(f"{kind}."))
+
+
+def installed(kind: str, name: str) -> StageInfo | None:
+    """The stage of this name that an installed package adds."""
+    point = next((point for point in _points() if point.name == f"{kind}.{name}"), None)
+    if point is None:
+        return None
+    try:
+        found = point.load()
+    except Exception as error:  # whatever somebody else's package does when it is imported
+        raise InvalidSpec(f"stages.{kind}", f"{point.value} cannot be loaded: {_words(error)}") from error
+    return _info(kind, found, name)
+
+
+def _points() -> list[EntryPoint]:
+    return list(entry_points(group=GROUP))
+
+
+def _class(name: str) -> Any:
+    path, colon, attribute = name.rpartition(":")
+    if not colon or not attribute:
+        raise InvalidSpec("policy", f"{name!r} does not say which class of the file", _FILE_ALLOWED)
+    module = _module(Path(path))
+    found = getattr(module, attribute, None)
+    if not inspect.isclass(found):
+        classes = [
+            key for key, value in vars(module).items() if inspect.isclass(value) and value.__module__ == module.__name__
+        ]
+        raise InvalidSpec(
+            "policy", f"{path} has no class {attribute!r}", ", ".join(classes) or "none: it has no classes"
+        )
+    return found
+
+
+def _module(path: Path) -> ModuleType:
+    """The file as a module: run once, however often it is asked for."""
+    if not path.is_file():
+        raise InvalidSpec("policy", f"there is no file {path}", _FILE_ALLOWED)
+    name = f"schedulearn_stage_file_{abs(hash(path.resolve()))}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InvalidSpec("policy", f"{path} is no Python file", _FILE_ALLOWED)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their own module up there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise InvalidSpec("policy", f"{path} cannot be loaded: {_words(error)}") from error
+    return module
+
+
+def _info(kind: str, found: Any, name: str) -> StageInfo:
+    method = _METHODS[kind]
+    if not callable(found) or not callable(getattr(found, method, None)):
+        raise InvalidSpec(f"stages.{kind}", f"{name} cannot {kind}: it has no method {method!r}")
+    if kind == "allocate" and not hasattr(found, "elastic"):
+        raise InvalidSpec("stages.allocate", f"{name} does not say whether it resizes jobs", "elastic = True or False")
+    about = (inspect.getdoc(found) or "").partition("\n")[0]
+    return StageInfo(_maker(kind, found, name), about, dict.fromkeys(_keywords(found), _as_given))
+
+
+def _maker(kind: str, found: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def make(**params: Any) -> Any:
+        try:
+            return found(**params)
+        except Exception as error:  # it is somebody else's code
+            raise InvalidSpec(f"stages.{kind}", f"{name} cannot be made: {_words(error)}") from error
+
+    return make
+
+
+def _keywords(found: Callable[..., Any]) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [name for name, parameter in inspect.signature(found).parameters.items() if parameter.kind in kinds]
+
+
+def _as_given(value: object, field_name: str) -> object:  # noqa: ARG001 - every parser is told the field
+    return value
+
+
+def _words(error: BaseException) -> str:
+    where = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
+    return f"{type(error).__name__}: {error}{where}"

@@ -1,0 +1,115 @@
+"""What FlowCon keeps of each container: how much its training still gains for the CPU that it uses, and its list."""
+
+import math
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.policies.sharing import Container, ShareNode
+
+_LEAST_USE = 1e-3  # of the machine: less than this tells nothing of what a core brings
+_SAME = 1e-9  # relative: values closer than that are equal but for rounding
+_FORGIVEN = 1e-6  # seconds
+
+
+class List(StrEnum):
+    NEW = "NL"  # new, or growing
+    WATCHING = "WL"
+    COMPLETING = "CL"
+
+
+_NEXT = {List.NEW: List.WATCHING, List.WATCHING: List.COMPLETING, List.COMPLETING: List.COMPLETING}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """One interval of a container, with all that its growth follows from."""
+
+    seconds: float
+    cores: float  # in use, on average
+    before: float  # the metric's mean in the interval before, as it was reported
+    after: float
+    lowest: float  # of all such means so far
+    highest: float
+    growth: float
+
+    @property
+    def data(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Watched:
+    """A container as it is remembered from one look to the next."""
+
+    arrived: float
+    since: float  # when the interval under way began
+    cpu: float = 0.0  # its counter then
+    list: List = List.NEW
+    value: float | None = None  # the metric's mean over the last interval that had one
+    lowest: float = math.inf
+    highest: float = -math.inf
+    growth: float | None = None  # None: it has not two intervals of data yet
+    looked: float = 0.0  # when its use was last looked at: at the last round, or when somebody came or went
+    looked_cpu: float = 0.0
+    demand: float | None = None  # cores that it would use if it could; None: as many as it may
+    way: int = 0  # the last change of its limit: 1 up, -1 down
+    turns: int = 0  # how often that has turned round
+    wishes: int = 0  # rounds in a row in which it should have turned again
+    reached: bool = False  # its target: others go first
+
+    @classmethod
+    def new(cls, container: Container) -> "Watched":
+        at = container.arrived_at
+        return cls(arrived=at, since=at, looked=at)
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> "Watched":
+        bounds = {name: data[name] if data[name] is not None else default for name, default in _UNBOUND.items()}
+        return cls(**{**data, **bounds, "list": List(data["list"])})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON, which has no infinity."""
+        bounds = {name: getattr(self, name) if math.isfinite(getattr(self, name)) else None for name in _UNBOUND}
+        return {**{name: getattr(self, name) for name in _NAMES}, **bounds, "list": str(self.list)}
+
+    def look(self, node: ShareNode, job: JobId) -> tuple[float, float]:
+        """For how long its use was counted since the last look, and the cores that it used."""
+        seconds, counter = node.now - self.looked, node.cpu_seconds(job)
+        cores = max(0.0, counter - self.looked_cpu) / seconds if seconds > _FORGIVEN else 0.0
+        self.looked, self.looked_cpu = node.now, counter
+        return seconds, cores
+
+    def measure(self, node: ShareNode, job: JobId, itval: float) -> Interval | None:
+        """Its growth over the interval that ends now; None if that is not over, was silent, or is the first.
+
+        An interval without a new value goes on: a job that reports seldom is measured over longer ones.
+        """
+        seconds, counter = node.now - self.since, node.cpu_seconds(job)
+        value = node.evaluation(job, self.since) if seconds >= itval - _FORGIVEN else None
+        if value is None or not math.isfinite(value):
+            return None
+        used, before = max(0.0, counter - self.cpu), self.value
+        self.lowest, self.highest = min(self.lowest, value), max(self.highest, value)
+        self.since, self.cpu, self.value = node.now, counter, value
+        if before is None:
+            return None
+        self.growth = self._gain(before, value) / seconds / max(_LEAST_USE, used / seconds / node.cores)
+        return Interval(seconds, used / seconds, before, value, self.lowest, self.highest, self.growth)
+
+    def _gain(self, before: float, after: float) -> float:
+        """On the job's own scale, from the lowest to the highest seen: neither its unit nor its zero matters."""
+        highest, lowest = self.highest / 2, self.lowest / 2  # halves: the difference of any two is a number
+        span = highest - lowest
+        return 0.0 if span <= _SAME * max(abs(highest), abs(lowest)) else abs(after / 2 - before / 2) / span
+
+    def move(self, alpha: float) -> List:
+        """To the list where its growth belongs; returns the one where it was."""
+        assert self.growth is not None
+        was, self.list = self.list, _NEXT[self.list] if self.growth < alpha else List.NEW
+        return was
+
+
+_NAMES = [each.name for each in fields(Watched)]  # `asdict` would copy every value, and take most of a round's time
+_UNBOUND = {"lowest": math.inf, "highest": -math.inf}

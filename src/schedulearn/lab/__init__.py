@@ -1,0 +1,1 @@
+"""Trying policies out: virtual time, recorded workloads, published experiments."""

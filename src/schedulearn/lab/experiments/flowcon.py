@@ -1,0 +1,147 @@
+"""FlowCon's experiments: jobs that share one machine. The baseline has no limits."""
+
+from collections.abc import Sequence
+
+from schedulearn.lab.experiments.models import FLOWCON
+from schedulearn.lab.experiments.types import OURS, Experiment, Figure, Machines, Variant
+from schedulearn.lab.experiments.workloads import At, Trainings, Within
+
+_SOURCE = "FlowCon"
+_MACHINE = Machines(1, cores=8.0)
+_NA = Variant("no limits", "fifo", {"share": "fair"})
+_MAKESPAN = (
+    "A share that leaves no core idle cannot change when a busy machine has done all its work. The published 1 to 5 % "
+    "can only be what contention costs on the real machine, which is not modelled here."
+)
+_CURVES = (
+    "Curves of models of which nothing is published are assumed, and the published settings contradict themselves by "
+    "up to 8 points where they repeat."
+)
+_LONGEST = (
+    "LSTM-CFC lasts longest though it uses a fifth of the machine: nobody can make it faster, but a limit below that "
+    "fifth makes it, and with it the makespan, slower."
+)
+_DRAWN = "The published run is one draw of arrivals and models that is not known; ours is the mean over seeds."
+
+
+def _setting(alpha: float, itval: float) -> Variant:
+    return Variant(
+        f"flowcon {100 * alpha:g} %, {itval:g} s",
+        "flowcon",
+        params={"alpha": alpha, "itval": itval, "itval_cap": 320.0},
+        times=("itval", "itval_cap"),
+        rates=("alpha",),
+    )
+
+
+_FIXED_3 = Trainings("fixed-3", FLOWCON, ("VAE", "MNIST-P", "MNIST-T"), At((0.0, 40.0, 80.0)), 3)
+_BASE_3 = (
+    Figure("makespan", _NA.label, 394.0, "Calibrated on it."),
+    Figure("job:MNIST-T", _NA.label, 84.7, "Calibrated on it."),
+    Figure("overlap", _NA.label, 84.7, "Calibrated on it."),
+)
+_MAKESPANS_3 = {20.0: 386.1, 30.0: 372.4, 40.0: 384.8, 50.0: 389.0, 60.0: 388.1}
+
+
+def _sweep(name: str, about: str, published: dict[tuple[float, float], float]) -> Experiment:
+    settings = [_setting(alpha, itval) for alpha, itval in published]
+    return Experiment(
+        name,
+        about,
+        _SOURCE,
+        _FIXED_3,
+        _MACHINE,
+        (_NA, *settings, OURS),
+        (
+            *_BASE_3,
+            *(
+                Figure("job change:MNIST-T", setting.label, value)
+                for setting, value in zip(settings, published.values(), strict=True)
+            ),
+        ),
+        why=_CURVES,
+    )
+
+
+FLOWCON_EXPERIMENTS: Sequence[Experiment] = (
+    Experiment(
+        "fixed-3",
+        "VAE at 0 s, MNIST on PyTorch at 40 s, MNIST on TensorFlow at 80 s; threshold 5 %, five intervals.",
+        _SOURCE,
+        _FIXED_3,
+        _MACHINE,
+        (_NA, *(_setting(0.05, itval) for itval in _MAKESPANS_3), OURS),
+        (
+            *_BASE_3,
+            Figure("job:MNIST-T", _setting(0.05, 30.0).label, 57.7),
+            Figure("job change:MNIST-T", _setting(0.05, 30.0).label, -31.9),
+            Figure("overlap", _setting(0.05, 20.0).label, 59.4),
+            *(Figure("makespan", _setting(0.05, i).label, value, _MAKESPAN) for i, value in _MAKESPANS_3.items()),
+        ),
+        why=_CURVES,
+    ),
+    _sweep(
+        "fixed-3-intervals",
+        "The same jobs; threshold 10 %, intervals of 20 to 60 s.",
+        {(0.1, 20.0): -26.2, (0.1, 30.0): -32.4, (0.1, 40.0): -14.3, (0.1, 50.0): -15.3, (0.1, 60.0): -3.1},
+    ),
+    _sweep(
+        "fixed-3-thresholds",
+        "The same jobs; interval 20 s, thresholds of 1 to 15 %.",
+        {(0.01, 20.0): -32.1, (0.03, 20.0): -31.0, (0.05, 20.0): -21.4, (0.1, 20.0): -19.0, (0.15, 20.0): -19.8},
+    ),
+    Experiment(
+        "random-5",
+        "LSTM-CFC, VAE, VAE on TensorFlow, MNIST and GRU, in this order at random times within 200 s.",
+        _SOURCE,
+        Trainings("random-5", FLOWCON, ("LSTM-CFC", "VAE", "VAE-T", "MNIST-P", "GRU"), Within(200.0), 5),
+        _MACHINE,
+        (_NA, *(_setting(alpha, itval) for alpha in (0.03, 0.05) for itval in (30.0, 60.0)), OURS),
+        (
+            Figure("job:MNIST-P", _NA.label, 422.5, "Calibrated on it."),
+            Figure("job:GRU", _NA.label, 489.4, "Calibrated on it."),
+            Figure("best job", _setting(0.03, 30.0).label, -42.06),
+            Figure("faster", _setting(0.03, 30.0).label, 4.0),
+            Figure("faster", _setting(0.03, 60.0).label, 5.0),
+            Figure("faster", _setting(0.05, 30.0).label, 4.0),
+            Figure("faster", _setting(0.05, 60.0).label, 4.0),
+            Figure("job change:MNIST-P", _setting(0.05, 60.0).label, 11.8),
+            Figure("job change:GRU", _setting(0.05, 60.0).label, -19.0),
+            Figure("job change:GRU", _setting(0.03, 30.0).label, -17.92),
+            Figure("makespan change", _setting(0.03, 30.0).label, (-5.0, -1.0), _LONGEST),
+        ),
+        why=_DRAWN,
+    ),
+    Experiment(
+        "random-10",
+        "Ten jobs of eight models at random within 200 s; threshold 10 %, interval 20 s.",
+        _SOURCE,
+        Trainings("random-10", FLOWCON, tuple(FLOWCON), Within(200.0), 10, shuffled=True),
+        _MACHINE,
+        (_NA, _setting(0.1, 20.0), OURS),
+        (
+            Figure("makespan", _NA.label, 1384.9, "Calibrated on it."),
+            Figure("makespan", _setting(0.1, 20.0).label, 1350.7, _MAKESPAN),
+            Figure("faster", _setting(0.1, 20.0).label, 9.0),
+            Figure("best job", _setting(0.1, 20.0).label, -41.2),
+            Figure("worst job", _setting(0.1, 20.0).label, 1.1),
+        ),
+        why=_DRAWN,
+    ),
+    Experiment(
+        "random-15",
+        "Fifteen jobs of eight models at random within 200 s; the setting of random-10, as none was published.",
+        _SOURCE,
+        Trainings("random-15", FLOWCON, tuple(FLOWCON), Within(200.0), 15, shuffled=True),
+        _MACHINE,
+        (_NA, _setting(0.1, 20.0), OURS),
+        (
+            Figure("makespan", _NA.label, 1980.1, "Calibrated on it."),
+            Figure("makespan", _setting(0.1, 20.0).label, 1950.9, _MAKESPAN),
+            Figure("faster", _setting(0.1, 20.0).label, 11.0),
+            Figure("best job", _setting(0.1, 20.0).label, -11.9),
+            Figure("worst job", _setting(0.1, 20.0).label, 5.7),
+        ),
+        why=_DRAWN,
+    ),
+)

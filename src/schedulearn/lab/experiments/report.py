@@ -1,0 +1,162 @@
+"""The report of an experiment: an HTML page, the same charts as PNG files, a small table as text, and CSV files."""
+
+import csv
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+
+from schedulearn import __version__
+from schedulearn.lab.experiments.charts import Chart, charts
+from schedulearn.lab.experiments.runner import Outcome
+from schedulearn.lab.experiments.tables import both, comparisons, interval, markdown, rows
+from schedulearn.lab.experiments.types import Machines
+from schedulearn.lab.sim import plots
+from schedulearn.lab.sim.page import STYLE
+
+_JOB_COLUMNS = ("seed", "policy", "serial", "model", "arrival", "started", "ended", "completion", "moves")
+_EVENT_COLUMNS = ("policy", "at", "job", "kind", "words")
+
+
+def write_report(folder: Path, outcome: Outcome, command: Sequence[str]) -> list[Path]:
+    """All files; the page comes first."""
+    from schedulearn.lab.experiments.png import draw  # whoever asks for no pictures does not wait for them
+
+    drawn = list(charts(outcome))
+    page = folder / "report.html"
+    page.write_text(_page(outcome, drawn, command), "utf-8")
+    pictures = [draw(chart, folder / f"{chart.name}.png") for chart in drawn]
+    table = folder / "table.md"
+    table.write_text(markdown(outcome), "utf-8")
+    return [page, _summary(folder, outcome), *pictures, table, *_tables(folder, outcome)]
+
+
+def _summary(folder: Path, outcome: Outcome) -> Path:
+    """`report.json`: what the page says in short, as a table of texts, for whoever lists reports."""
+    experiment = outcome.experiment
+    how = outcome.how or _simulated(experiment.machines)
+    content = {
+        "kind": "experiment",
+        "title": experiment.name,
+        "about": f"{experiment.about} {experiment.source}; {how}; {outcome.seeds} seeds.",
+        "columns": ["measure", "policy", "published", "ours", "difference"],
+        "rows": [list(row)[:5] for row in rows(outcome)],
+        "best": [],
+    }
+    path = folder / "report.json"
+    path.write_text(json.dumps(content), "utf-8")
+    return path
+
+
+# --- the page
+
+
+def _page(outcome: Outcome, drawn: Sequence[Chart], command: Sequence[str]) -> str:
+    experiment = outcome.experiment
+    facts = f"{experiment.source}; {outcome.how or _simulated(experiment.machines)}; {outcome.seeds} seeds"
+    if outcome.scale != 1:
+        facts += f", everything {outcome.scale:g} times as long; times are given as published"
+    notes = "".join(f"<p class=note>{escape(words)}</p>" for words in (facts, *outcome.notes))
+    sections = [
+        f"<h1>{escape(experiment.name)}</h1><p class=sub>{escape(experiment.about)}</p>{notes}",
+        "<h2>Published and ours</h2>",
+        _figures(outcome),
+        _against_baseline(outcome),
+        *(_figure(chart) for chart in drawn),
+        f"<h2>How this was made</h2><pre>{escape(shlex.join(command))}</pre>"
+        f"<p class=note>{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, schedulearn {__version__}</p>",
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(experiment.name)} – Schedulearn</title><style>{STYLE}</style></head>"
+        f"<body><main>{''.join(sections)}</main></body></html>\n"
+    )
+
+
+def _simulated(machines: Machines) -> str:
+    size = f"{machines.gpus} GPUs" if machines.gpus else f"{machines.cores:g} cores"
+    return f"simulated, {machines.count} × {size}"
+
+
+def _figures(outcome: Outcome) -> str:
+    """A live run has the simulated figures beside it."""
+    head = ["", "policy", "published", "ours: mean (range)", "difference", "why"]
+    if outcome.simulated is None:
+        return _html_table(head, rows(outcome))
+    head[3:4] = ["simulated", "live: mean (range)"]
+    return _html_table(head, [(*row[:3], beside, *row[3:]) for row, beside in both(outcome)])
+
+
+def _against_baseline(outcome: Outcome) -> str:
+    found = list(comparisons(outcome))
+    if not found:
+        return ""
+    cells = [
+        (
+            one.policy,
+            f"{one.average:,.1f} s",
+            interval(one.average_change),
+            f"{one.makespan:,.1f} s",
+            interval(one.makespan_change),
+            f"{one.worst_makespan:.3f}",
+        )
+        for one in found
+    ]
+    head = ("policy", "average completion", "change, 95 % interval", "makespan", "change", "largest, × the baseline's")
+    baseline = escape(outcome.experiment.baseline.label)
+    return f"<h2>Against the baseline ({baseline}), seed by seed</h2>{_html_table(head, cells)}"
+
+
+def _html_table(head: Sequence[str], cells: Iterable[Sequence[str]]) -> str:
+    top = "".join(f"<th>{escape(word)}</th>" for word in head)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
+    return f"<div class=scroll><table class=words><tr>{top}</tr>{body}</table></div>"
+
+
+def _figure(chart: Chart) -> str:
+    lines = [plots.Line(series.name, series.points, k) for k, series in enumerate(chart.series)]
+    points = [point for line in lines for point in line.points]
+    x = plots.value_axis(max((at for at, _ in points), default=1.0))
+    y = plots.fine_axis(chart.top or max((value for _, value in points), default=1.0))
+    if chart.stacked:
+        drawing = plots.area_chart(lines, x, y, chart.x_title, chart.y_title)
+    else:
+        drawing = plots.line_chart(lines, x, y, chart.x_title, chart.y_title, chart.marks)
+    keys = "".join(
+        f'<span><svg viewBox="0 0 14 8"><path class="line {plots.style(line.colour)}" d="M0 4H14"/></svg>'
+        f"{escape(line.name)}</span>"
+        for line in lines
+    )
+    return f"<h2>{escape(chart.title)}</h2><figure>{drawing}<div class=keys>{keys}</div></figure>"
+
+
+# --- tables as files
+
+
+def _tables(folder: Path, outcome: Outcome) -> list[Path]:
+    figures = [("measure", "policy", "published", "ours", "difference", "why"), *(tuple(row) for row in rows(outcome))]
+    jobs = [
+        (run.seed, label, job.serial, job.model, job.arrival, job.started, job.ended, job.jct, job.migrations)
+        for label, runs in outcome.runs.items()
+        for run in runs
+        for job in run.jobs
+    ]
+    events = [
+        (label, event.at, event.serial or "", event.kind, event.words)
+        for label, runs in outcome.runs.items()
+        for event in runs[0].timeline.events
+    ]
+    return [
+        _write(folder / "figures.csv", figures),
+        _write(folder / "jobs.csv", [_JOB_COLUMNS, *jobs]),
+        _write(folder / "events.csv", [_EVENT_COLUMNS, *events]),
+    ]
+
+
+def _write(path: Path, lines: Iterable[Sequence[object]]) -> Path:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)
+    return path

@@ -1,0 +1,134 @@
+"""Results as JSON values and as CSV files."""
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.lab.sim.figures import table
+from schedulearn.lab.sim.metrics import JobResult, Result
+from schedulearn.lab.sim.run import Study
+
+_JOB_COLUMNS = (
+    "serial", "label", "user", "name", "gpus", "status", "arrival", "started", "ended", "wait", "jct",
+    "preemptions", "migrations", "migration_seconds", "resizes", "lost_work", "deadline", "missed",
+)  # fmt: skip
+
+
+def as_json(study: Study, result: Result) -> dict[str, Any]:
+    """What `--json` prints for one policy."""
+    labels = [study.workload.jobs[serial - 1].label for serial in result.impossible]
+    return {
+        **result.summary(),
+        "trace": study.workload.name,
+        "cluster": study.cluster,
+        "malformed_rows": len(study.workload.problems),
+        "impossible_jobs": labels,
+    }
+
+
+def make_folder(path: Path) -> None:
+    """Before anything runs: nobody wants to learn after an hour that the results cannot be written."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidSpec("out", f"cannot make the folder {path}: {error.strerror}") from error
+
+
+def write_csv(folder: Path, study: Study, results: Sequence[Result]) -> list[Path]:
+    """`results.csv` with a line for each policy, and for each of them `jobs-….csv` with a line for each job."""
+    rows = [_flat(as_json(study, result)) for result in results]
+    files = [_write(folder / "results.csv", list(dict.fromkeys(key for row in rows for key in row)), rows)]
+    names = file_names([result.policy for result in results])
+    for name, result in zip(names, results, strict=True):
+        files.append(_write(folder / f"jobs-{name}.csv", _JOB_COLUMNS, _job_rows(study, result)))
+    return files
+
+
+def write_summary(folder: Path, study: Study, results: Sequence[Result]) -> Path:
+    """`report.json`: what the report says in short, as a table of texts, for whoever lists reports."""
+    columns = table([result.summary() for result in results])
+    content = {
+        "kind": "comparison",
+        "title": f"{study.workload.name} on {study.cluster}",
+        "about": f"{_counted(len(study.workload.jobs), 'job')} on {_counted(len(study.nodes), 'node')}",
+        "columns": ["policy", *(column.title for column in columns)],
+        "rows": [[result.policy, *(c.texts[i] for c in columns)] for i, result in enumerate(results)],
+        "best": [[False, *(bool(c.best[i]) for c in columns)] for i in range(len(results))],
+    }
+    path = folder / "report.json"
+    path.write_text(json.dumps(content), "utf-8")
+    return path
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def file_names(policies: Iterable[str]) -> list[str]:
+    """A policy's name as a part of a file's name: `my_policy.py:Mine` holds what a file system may not like."""
+    names: list[str] = []
+    for policy in policies:
+        name = plain = re.sub(r"[^A-Za-z0-9._-]+", "-", policy).strip("-.") or "policy"
+        again = 1
+        while name in names:
+            again += 1
+            name = f"{plain}-{again}"
+        names.append(name)
+    return names
+
+
+def _write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Path:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def _flat(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Stages and estimates as columns of their own; what is left of lists and maps as JSON."""
+    flat: dict[str, Any] = {}
+    for key, value in figures.items():
+        if key == "stages":
+            flat |= value
+        elif key == "estimates":
+            flat |= {f"estimates_{part}": known for part, known in value.items()}
+        else:
+            flat[key] = json.dumps(value) if isinstance(value, dict | list) else value
+    return flat
+
+
+def _job_rows(study: Study, result: Result) -> Iterator[dict[str, Any]]:
+    """Every job of the trace, in its order, those that did not run among them."""
+    done = {job.serial: job for job in result.jobs}
+    too_large = set(result.impossible)
+    for serial, trace in enumerate(study.workload.jobs, 1):
+        job = done.get(serial)
+        row = {
+            "serial": serial, "label": trace.label, "user": trace.user, "name": trace.name, "gpus": trace.gpus,
+            "arrival": trace.arrival, "deadline": "" if trace.deadline is None else trace.deadline,
+        }  # fmt: skip
+        if job:
+            yield row | _what_became(job)
+        else:
+            yield row | {"status": "too large" if serial in too_large else "unfinished"}
+
+
+def _what_became(job: JobResult) -> dict[str, Any]:
+    return {
+        "status": "completed",
+        "started": job.started,
+        "ended": job.ended,
+        "wait": job.started - job.arrival,
+        "jct": job.jct,
+        "preemptions": job.preemptions,
+        "migrations": job.migrations,
+        "migration_seconds": job.migration_seconds,
+        "resizes": job.resizes,
+        "lost_work": job.lost_work,
+        "missed": "" if job.deadline is None else int(job.missed),
+    }

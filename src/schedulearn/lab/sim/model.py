@@ -1,0 +1,210 @@
+"""A simulated job: how much work is left, and how fast it goes."""
+
+import math
+from bisect import bisect_right
+from dataclasses import replace
+
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.spec import STOP, JobSpec, Metric, Preemptible, WorkerResources, Workers
+from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
+from schedulearn.core.domain.target import LATEST
+from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.lab.traces.types import TraceJob
+
+_GPU = WorkerResources(gpus=1, cpus_min=0.0, cpus_max=0.0)
+_TINY = 1e-3  # of a core: what a job on a shared machine leases, so that sharing alone is the question
+
+
+class JobModel:
+    """Work is counted in seconds of running with the number of workers that the job wants."""
+
+    __slots__ = (
+        *("_left", "_log", "_owed", "_rate", "_since"),
+        *("good_enough", "job", "locality_penalty", "lost", "restart_cost", "saved", "speedup", "trace", "version"),
+    )
+
+    def __init__(self, job: Job, trace: TraceJob, restart_cost: float = 0.0, locality_penalty: float = 0.0) -> None:
+        self.job, self.trace = job, trace
+        self.restart_cost = restart_cost  # seconds in which it makes no progress when it is started again
+        self.locality_penalty = locality_penalty  # part of its speed that it loses on several nodes
+        self.speedup = trace.speedup or assumed_speedup(job.shape.workers.max)
+        self.version = 0  # tells an end that was planned before a change from the present one
+        self.saved = trace.duration  # work left at the last checkpoint
+        self.lost = 0.0  # work that had to be done again
+        self._left, self._since, self._rate = trace.duration, 0.0, 0.0
+        self._owed = 0.0  # seconds of a restart that it was suspended in
+        # How far it was, and how fast it went on, from when on; only of jobs that report something.
+        self._log: list[tuple[float, float, float]] | None = None if trace.learning is None else []
+        self.good_enough = _points_to_target(trace)  # points of its curve after which its target is reached
+
+    def left(self, now: float) -> float:
+        """Work left. While a restart is under way (`now` is before its end) nothing of it gets done."""
+        if self._rate and now > self._since:
+            return max(0.0, self._left - self._rate * (now - self._since))
+        return self._left
+
+    def progress(self, now: float) -> float:
+        """The part of its work that is done, 0 to 1."""
+        return 1.0 - self.left(now) / self.trace.duration if self.trace.duration > 0 else 1.0
+
+    def metric(self, now: float) -> float | None:
+        """What it reports at this point of its training: its loss, or whatever its curve is of; None without one."""
+        curve = self.trace.learning
+        return None if curve is None else curve.value(self.progress(now))
+
+    @property
+    def work(self) -> float:
+        """All that it will do: until its target is reached, if it stops there."""
+        trace = self.trace
+        if self.good_enough is None or trace.learning is None or trace.target is None or trace.target.then != STOP:
+            return trace.duration
+        return trace.duration * trace.learning.part(self.good_enough)
+
+    def reaches_target_at(self) -> float:
+        """When its target is reached if it goes on as it does now; inf: never, or it has been reached before."""
+        curve = self.trace.learning
+        if curve is None or self.good_enough is None or self._rate <= 0 or self.job.reached_at is not None:
+            return math.inf
+        missing = self._left - self.trace.duration * (1.0 - curve.part(self.good_enough))
+        return self._since + max(0.0, missing) / self._rate
+
+    def latest(self) -> list[float]:
+        """The values by which its target is reached."""
+        assert self.trace.learning is not None
+        return [value for _, value in self.trace.learning.points(self.good_enough)][-LATEST:]
+
+    def reported(self, since: float, now: float) -> list[float]:
+        """The values that it has reported after `since` and until now: one at each point of its curve."""
+        if not self._log or self.trace.learning is None:
+            return []
+        return self.trace.learning.between(self._progress_at(since), self.progress(now))
+
+    def _progress_at(self, time: float) -> float:
+        """How far it was at a time in the past; below every point of its curve before it ever ran."""
+        assert self._log
+        at = bisect_right(self._log, time, key=lambda entry: entry[0])
+        if at == 0:
+            return -1.0
+        since, left, rate = self._log[at - 1]
+        return 1.0 - (left - rate * (time - since)) / self.trace.duration if self.trace.duration > 0 else 1.0
+
+    def run(self, now: float, rate: float) -> float:
+        """It runs at this rate from `now` on; returns when it will end."""
+        self._left, self._since, self._rate = self.left(now), now, rate
+        self.version += 1
+        if self._log is not None:
+            self._log.append((now, self._left, rate))
+        return now + self._left / rate if rate > 0 else math.inf
+
+    def change_rate(self, now: float, rate: float) -> float:
+        """It goes faster or slower from now on, or from the end of its restart on; returns when it will end."""
+        return self.run(max(now, self._since), rate)
+
+    def suspend(self, now: float) -> None:
+        """It stands still, and loses nothing."""
+        self._owed = max(0.0, self._since - now)
+        self.run(now, 0.0)
+
+    def go_on(self, now: float, rate: float) -> float:
+        return self.run(now + self._owed, rate)
+
+    def stop(self, now: float, checkpoint_every: float) -> None:
+        """It stops. What it did since its last checkpoint is lost; 0: it saves when it is told to stop."""
+        left = self.left(now)
+        if checkpoint_every > 0:
+            done = self.saved - left
+            kept = self.saved - math.floor(done / checkpoint_every + 1e-9) * checkpoint_every
+            self.lost += kept - left
+            left = kept
+        self.saved = self._left = left
+        self._since, self._rate = now, 0.0
+        self.version += 1
+        if self._log is not None:
+            self._log.append((now, left, 0.0))
+
+
+def _points_to_target(trace: TraceJob) -> int | None:
+    if trace.target is None or trace.learning is None:
+        return None
+    return trace.learning.reaches(trace.target.value)
+
+
+class SpecMaker:
+    """Specs of trace jobs: made once for each size, shared by all jobs of that size.
+
+    A job that asks for no GPU is one container. It leases next to nothing of its machine, and may use all of it; where
+    whole cores are given out (`counts_cores`), it asks for as many as it keeps busy.
+    """
+
+    def __init__(self, *, elastic: bool, counts_cores: bool = False, cores: float = 0.0) -> None:
+        """`cores`: of the largest machine."""
+        self._elastic, self._counts_cores, self._cores = elastic, counts_cores, cores
+        self._made: dict[tuple[int, tuple[int, int] | None, float], JobSpec] = {}
+
+    def spec(self, trace: TraceJob) -> JobSpec:
+        key = (trace.gpus, trace.workers, 0.0 if trace.gpus else trace.cpus)
+        if key not in self._made:
+            workers, resources = (self._workers(trace), _GPU) if trace.gpus else self._container(trace)
+            self._made[key] = JobSpec("trace", (), workers=workers, resources=resources, preemptible=Preemptible.YES)
+        spec = self._made[key]
+        if trace.target is None or trace.learning is None:
+            return spec
+        return replace(spec, metric=Metric(goal=trace.learning.goal), target=trace.target)
+
+    def _container(self, trace: TraceJob) -> tuple[Workers, WorkerResources]:
+        if not self._counts_cores:
+            return Workers(), WorkerResources(cpus_min=_TINY, cpus_max=max(_TINY, self._cores))
+        asked = max(1, math.ceil(min(trace.cpus, self._cores)))
+        return Workers(), WorkerResources(cpus_min=1 if self._elastic else asked, cpus_max=asked)
+
+    def _workers(self, trace: TraceJob) -> Workers:
+        """Traces without ranges: rigid policies use what was asked for; elastic ones 1 to twice as many."""
+        want = trace.gpus
+        if not self._elastic:
+            return Workers(want, want, want)
+        least, most = trace.workers or (1, 2 * want)
+        return Workers(least, min(max(want, least), most), most)
+
+
+def make_job(number: int, trace: TraceJob, spec: JobSpec) -> Job:
+    at = trace.arrival
+    return Job(JobId(number), spec, trace.user, submitted_at=at, deadline=trace.deadline, queued_at=at)
+
+
+class OracleFacts:
+    """True durations. Implements `policies.stages.Facts`."""
+
+    steady = True
+
+    def __init__(self, models: dict[JobId, JobModel]) -> None:
+        self._models = models
+
+    def remaining(self, job: Job, now: float) -> float:
+        model = self._models[job.id]
+        return max(0.0, model.left(now) - (model.trace.duration - model.work))
+
+    def estimate(self, job: Job, now: float) -> Estimate | None:
+        left = self.remaining(job, now)
+        return Estimate(left, left, left, "the trace")
+
+    def duration(self, job: Job) -> float:
+        return self._models[job.id].work
+
+    def speedup(self, job: Job) -> SpeedUp:
+        return self._models[job.id].speedup
+
+    def restart_cost(self, job: Job) -> float:
+        return self._models[job.id].restart_cost
+
+    def locality_penalty(self, job: Job) -> float:
+        return self._models[job.id].locality_penalty
+
+    def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:
+        return newest(self._models[job.id], now, since)
+
+
+def newest(model: JobModel, now: float, since: float) -> float | None:
+    """The last value that the job has reported, if it did so after `since`."""
+    values = model.reported(since, now)
+    return values[-1] if values else None

@@ -1,0 +1,226 @@
+"""The report of a study: one HTML file, with all it needs in it."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from schedulearn import __version__
+from schedulearn.core.domain.resources import CPUS, GPUS
+from schedulearn.core.domain.units import format_duration
+from schedulearn.lab.sim import plots
+from schedulearn.lab.sim.figures import estimates_in_words, table
+from schedulearn.lab.sim.metrics import Result
+from schedulearn.lab.sim.page import SCRIPT, STYLE
+from schedulearn.lab.sim.run import PolicyFailed, Study
+
+_MOST_NODES = 16  # of a timeline: more cannot be told apart
+_MOST_BARS = 1500
+_MOST_LISTED = 20  # malformed rows, jobs that are too large
+
+
+def write_report(
+    path: Path, study: Study, results: Sequence[Result], failures: Sequence[PolicyFailed], command: Sequence[str]
+) -> None:
+    path.write_text(page(study, results, failures, command), "utf-8")
+
+
+def page(study: Study, results: Sequence[Result], failures: Sequence[PolicyFailed], command: Sequence[str]) -> str:
+    """The whole page; sections that have nothing to show are left out."""
+    title = f"{study.workload.name} on {study.cluster}"
+    sections = [
+        _heading(title, study, results),
+        _warnings(study, failures),
+        _figures(results),
+        _legend(results),
+        _completion_times(results),
+        _over_time(results),
+        _counts(results),
+        _timelines(study, results),
+        _how(study, results, command),
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)} – Schedulearn</title><style>{STYLE}</style></head>"
+        f"<body><main>{''.join(sections)}</main><script>{SCRIPT}</script></body></html>\n"
+    )
+
+
+def _heading(title: str, study: Study, results: Sequence[Result]) -> str:
+    words = {GPUS: "GPUs", CPUS: "cores"}
+    amounts = {word: sum(node.capacity[kind] for node in study.nodes) for kind, word in words.items()}
+    has = " and ".join(f"{amount:,.0f} {word}" for word, amount in amounts.items() if amount)
+    facts = (
+        f"{len(study.workload.jobs):,} jobs, {len(study.nodes):,} nodes with {has}, "
+        f"{len(results)} {'policy' if len(results) == 1 else 'policies'}"
+    )
+    return f"<h1>{escape(title)}</h1><p class=sub>{facts}</p>"
+
+
+def _warnings(study: Study, failures: Sequence[PolicyFailed]) -> str:
+    parts = [f"<p><b>{escape(str(failed))}</b></p>" for failed in failures]
+    problems = study.workload.problems
+    if problems:
+        rows = [f"line {problem.line}: {escape(problem.text)}" for problem in problems[:_MOST_LISTED]]
+        parts.append(_listed(f"{len(problems):,} malformed rows of the trace were left out", rows, len(problems)))
+    large = study.too_large
+    if large:
+        jobs = study.workload.jobs
+        rows = [f"{escape(jobs[s - 1].label)} asks for {jobs[s - 1].gpus:,} GPUs" for s in large[:_MOST_LISTED]]
+        parts.append(_listed(f"{len(large):,} jobs ask for more GPUs than the cluster has", rows, len(large)))
+    return f"<section class=warn>{''.join(parts)}</section>" if parts else ""
+
+
+def _listed(summary: str, rows: Sequence[str], total: int) -> str:
+    more = f"<li>and {total - len(rows):,} more</li>" if total > len(rows) else ""
+    return f"<details><summary>{summary}</summary><ul>{''.join(f'<li>{row}</li>' for row in rows)}{more}</ul></details>"
+
+
+def _figures(results: Sequence[Result]) -> str:
+    columns = table([result.summary() for result in results])
+    head = "".join(f"<th>{escape(column.title)}</th>" for column in columns)
+    body = ""
+    for i, result in enumerate(results):
+        cells = "".join(f"<td{' class=best' if c.best[i] else ''}>{escape(c.texts[i])}</td>" for c in columns)
+        body += f"<tr><th scope=row>{escape(result.policy)}</th>{cells}</tr>"
+    note = "<p class=note>The best of each column is marked. JCT: from arrival to end.</p>" if len(results) > 1 else ""
+    return f"<h2>Results</h2><div class=scroll><table><tr><th>policy</th>{head}</tr>{body}</table></div>{note}"
+
+
+def _legend(results: Sequence[Result]) -> str:
+    if len(results) < 2:
+        return ""
+    keys = "".join(
+        f'<button data-series="{i}" aria-pressed=true><svg viewBox="0 0 24 8">'
+        f'<path class="line {plots.style(i)}" d="M0 4H24"/></svg>{escape(result.policy)}</button>'
+        for i, result in enumerate(results)
+    )
+    return f"<nav class=legend aria-label=policies>{keys}<span class=note>click to hide or show</span></nav>"
+
+
+def _completion_times(results: Sequence[Result]) -> str:
+    times = [[job.jct for job in result.jobs] for result in results]
+    known = [time for policy in times for time in policy]
+    if not known:
+        return ""
+    lines = [plots.Line(r.policy, plots.cdf(t), i) for i, (r, t) in enumerate(zip(results, times, strict=True)) if t]
+    x = plots.log_time_axis(min(known), max(known))
+    chart = plots.line_chart(lines, x, plots.share_axis(), "completion time (log)", "share of jobs")
+    return f"<h2>Completion times</h2><figure>{chart}</figure>"
+
+
+def _over_time(results: Sequence[Result]) -> str:
+    """Queue length and utilisation, each as a mean over a few hundred stretches of time."""
+    begin = min((result.first_arrival for result in results), default=0.0)
+    end = max((sample[0] for result in results for sample in result.samples), default=begin)
+    if end <= begin:
+        return ""
+    queued, used = [], []
+    for i, result in enumerate(results):
+        last = max((job.ended for job in result.jobs), default=begin)
+        waiting = [(time, float(length)) for time, length, _ in result.samples]
+        busy = [(time, slots / result.slots) for time, _, slots in result.samples]
+        queued.append(plots.Line(result.policy, plots.averaged(waiting, begin, max(last, begin)), i))
+        used.append(plots.Line(result.policy, plots.averaged(busy, begin, max(last, begin)), i))
+    x = plots.time_axis(end - begin)
+    highest = max((value for line in queued for _, value in line.points), default=0.0)
+    since = "time since the first arrival"
+    waiting_chart = plots.line_chart(queued, x, plots.value_axis(highest), since, "waiting jobs")
+    used_chart = plots.line_chart(used, x, plots.share_axis(), since, f"{results[0].unit} in use")
+    return f"<h2>Queue length</h2><figure>{waiting_chart}</figure><h2>Utilisation</h2><figure>{used_chart}</figure>"
+
+
+def _counts(results: Sequence[Result]) -> str:
+    """Bars for what happened at all; the others are named."""
+    summaries = [result.summary() for result in results]
+    kinds = {"preemptions": "Pre-emptions", "migrations": "Migrations", "resizes": "Resizes"}
+    if any(summary["deadlines"] for summary in summaries):
+        most = max(summary["deadlines"] for summary in summaries)
+        kinds["missed_deadlines"] = f"Missed deadlines (of {most:,})"
+    charts, none = "", []
+    for key, title in kinds.items():
+        if any(summary[key] for summary in summaries):
+            bars = [
+                (result.policy, float(s[key]), i) for i, (result, s) in enumerate(zip(results, summaries, strict=True))
+            ]
+            charts += f"<figure class=small><figcaption>{title}</figcaption>{plots.bar_chart(bars, title)}</figure>"
+        else:
+            none.append(title.lower())
+    left_out = f"<p class=note>None under any policy: {', '.join(none)}.</p>" if none else ""
+    return (
+        f"<h2>Interruptions{' and deadlines' if len(kinds) > 3 else ''}</h2><div class=grid2>{charts}</div>{left_out}"
+    )
+
+
+def _timelines(study: Study, results: Sequence[Result]) -> str:
+    parts = [_timeline(study, result, i == 0) for i, result in enumerate(results) if result.segments]
+    return f"<h2>Jobs on nodes</h2>{''.join(parts)}" if parts else ""
+
+
+def _timeline(study: Study, result: Result, is_open: bool) -> str:
+    nodes = study.nodes[:_MOST_NODES]
+    rows = {str(node.name): k for k, node in enumerate(nodes)}
+    begin = result.first_arrival
+    end = max(segment.end for segment in result.segments) - begin
+    there = [segment for segment in result.segments if segment.node in rows]
+    # What is narrower than half a pixel, and what is too much for one picture: the longest stay.
+    visible = [segment for segment in there if segment.end - segment.start >= end / 1600]
+    visible = sorted(visible, key=lambda s: (s.start - s.end, s.start, s.serial))[:_MOST_BARS]
+    spans = [
+        plots.Span(
+            rows[segment.node],
+            segment.start - begin,
+            segment.end - begin,
+            segment.workers,
+            segment.serial,
+            f"{study.workload.jobs[segment.serial - 1].label}: {segment.workers} GPUs, "
+            f"{format_duration(segment.end - segment.start)}",
+        )
+        for segment in visible
+    ]
+    drawing = plots.Timeline([(node.name, int(node.capacity[GPUS])) for node in nodes], end).draw(spans)
+    note = _left_out(len(study.nodes) - len(nodes), len(there) - len(visible), len(there))
+    opened = " open" if is_open else ""
+    return f"<details{opened}><summary>{escape(result.policy)}</summary><figure>{drawing}</figure>{note}</details>"
+
+
+def _left_out(nodes: int, bars: int, total: int) -> str:
+    words = []
+    if nodes:
+        words.append(f"{nodes:,} more nodes")
+    if bars:
+        words.append(f"the {bars:,} shortest of {total:,} stays on these nodes")
+    return f"<p class=note>Left out, to stay readable: {' and '.join(words)}.</p>" if words else ""
+
+
+def _how(study: Study, results: Sequence[Result], command: Sequence[str]) -> str:
+    rows = ""
+    for result in results:
+        stages = ", ".join(f"{kind} {name}" for kind, name in result.stages.items())
+        params = ", ".join(f"{key}={_plain(value)}" for key, value in result.params.items()) or "defaults"
+        cells = (result.policy, stages, params, estimates_in_words(result.estimates))
+        rows += f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    options = study.options
+    world = [
+        f"restart cost {format_duration(options.restart_cost)}",
+        f"checkpoint every {format_duration(options.checkpoint_every)}"
+        if options.checkpoint_every
+        else "checkpoint at each stop",
+        f"{100 * options.locality_penalty:.0f} % slower across nodes",
+        f"a node fails every {format_duration(options.node_mtbf)}" if options.node_mtbf else "no node fails",
+        f"seed {options.seed}",
+    ]
+    made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, schedulearn {__version__}"
+    return (
+        "<h2>How this was made</h2><div class=scroll><table class=words>"
+        f"<tr><th>policy</th><th>stages</th><th>parameters</th><th>durations it knew</th></tr>{rows}</table></div>"
+        f"<p>Assumed: {', '.join(world)}.</p><pre>{escape(shlex.join(command))}</pre><p class=note>{made}</p>"
+    )
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,253 @@
+"""A study: one workload on one cluster under one or several policies. All that `simulate` and `compare` need.
+
+`prepare` turns a request, as it was written, into a `Study`, or says what is wrong with it before anything runs.
+"""
+
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from schedulearn.core.domain.errors import InvalidSpec, SchedulearnError
+from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.resources import CPUS, GPUS
+from schedulearn.core.domain.units import parse_duration
+from schedulearn.core.policies import plugins
+from schedulearn.core.policies.presets import PLAIN_PRESET, PRESETS, build_policy, params_of
+from schedulearn.core.policies.registry import STAGES
+from schedulearn.core.policies.stages import Policy
+from schedulearn.lab.sim.cluster import nodes_from_list, parse_cluster
+from schedulearn.lab.sim.engine import SimOptions, Simulation
+from schedulearn.lab.sim.estimated import EstimatedFacts
+from schedulearn.lab.sim.metrics import Result
+from schedulearn.lab.sim.replay import workload_of
+from schedulearn.lab.traces.registry import load
+from schedulearn.lab.traces.synthetic import is_synthetic
+from schedulearn.lab.traces.types import Workload
+
+BadRequest = InvalidSpec  # for the verbs, which know nothing of the domain
+Progress = Callable[[int], None]  # told how many jobs have completed
+
+
+class PolicyFailed(SchedulearnError):
+    """A policy raised an error, or wanted what cannot be. `trace` is where, for who wrote it."""
+
+    def __init__(self, policy: str, problem: str, trace: str) -> None:
+        self.policy, self.problem, self.trace = policy, problem, trace
+        super().__init__(policy, problem, trace)
+
+    def __str__(self) -> str:
+        return f"the policy {self.policy} failed: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for, as it was written."""
+
+    cluster: str
+    policies: Sequence[str]
+    trace: str = ""
+    history: Iterable[str] | None = None  # what the service has run, a line for each job, instead of a trace
+    format: str | None = None
+    profiles: Path | None = None
+    stages: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    oracle: bool = False
+    restart_cost: str = "0"
+    checkpoint_every: str = "0"
+    locality_penalty: float = 0.0
+    node_mtbf: str = "0"
+    node_repair: str = "1h"
+    seed: int | None = None
+    jobs: int | None = None
+    strict: bool = False
+    timeline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One policy of a study."""
+
+    label: str  # as it was asked for
+    preset: str
+    stages: dict[str, str]
+    params: dict[str, Any]
+    ignored: tuple[str, ...] = ()  # parameters of other stages than its own
+
+    def build(self) -> Policy:
+        return build_policy(self.preset, self.stages, self.params, files=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Checked and ready to run. Plain data, so that a worker process can have it."""
+
+    workload: Workload
+    nodes: Sequence[Node]
+    choices: Sequence[Choice]
+    options: SimOptions
+    cluster: str  # as it was written
+    oracle: bool = False
+
+    @property
+    def too_large(self) -> list[int]:
+        """Serials of jobs that ask for more GPUs than there are."""
+        slots = sum(node.capacity[GPUS] for node in self.nodes)
+        return [serial for serial, job in enumerate(self.workload.jobs, 1) if job.gpus > slots]
+
+    def run(self, choice: Choice, progress: Progress | None = None) -> Result:
+        """One of the policies. PolicyFailed if it raises an error."""
+        facts = None if self.oracle else EstimatedFacts()
+        begin = time.perf_counter()
+        try:
+            result = self._simulation(choice, facts).run(progress)
+        except Exception as error:  # whatever a policy does, the others go on
+            problem = str(error) if isinstance(error, SchedulearnError) else f"{type(error).__name__}: {error}"
+            raise PolicyFailed(choice.label, problem, traceback.format_exc()) from error
+        return replace(
+            result,
+            policy=choice.label,
+            wall_seconds=time.perf_counter() - begin,
+            estimates=facts.report() if facts else {"source": "oracle"},
+        )
+
+    def _simulation(self, choice: Choice, facts: EstimatedFacts | None) -> Simulation:
+        policy = choice.build()
+        if facts is None:
+            return Simulation(self.workload, self.nodes, policy, self.options)
+        return Simulation(self.workload, self.nodes, policy, self.options, facts.of, facts.ended)
+
+
+def prepare(request: Request) -> Study:
+    """Read the workload and the cluster, and build every policy once. InvalidSpec says what is wrong."""
+    nodes = _cluster(request.cluster)
+    options = _options(request)
+    choices = choose(request.policies, request.stages, request.params, request.seed)
+    workload = _workload(request, _slots(nodes))
+    _check_slots(workload, nodes)
+    return Study(workload, nodes, choices, options, request.cluster, request.oracle)
+
+
+def choose(
+    names: Sequence[str], stages: Mapping[str, str], params: Mapping[str, Any], seed: int | None = None
+) -> list[Choice]:
+    """The policies of these names; `all` are all presets. Each was built once, so none fails to build later.
+
+    A stage that searches at random takes the `seed` unless a parameter gives it its own.
+    """
+    wanted = [name for given in names for name in (PRESETS if given == "all" else [given])]
+    if not wanted:
+        raise InvalidSpec("policies", "no policy is named", ", ".join(PRESETS))
+    choices = [_choice(name, stages, params, seed) for name in dict.fromkeys(wanted)]
+    _check_params(params, choices)
+    return choices
+
+
+def _choice(name: str, overrides: Mapping[str, str], params: Mapping[str, Any], seed: int | None) -> Choice:
+    preset, stages = _preset_of(name, overrides)
+    known = params_of(preset, stages, files=True)
+    used = {key: value for key, value in params.items() if key in known}
+    if seed is not None and "seed" in known:
+        used.setdefault("seed", seed)
+    choice = Choice(name, preset, stages, used, tuple(key for key in params if key not in known))
+    choice.build()
+    return choice
+
+
+def _preset_of(name: str, overrides: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """A preset; or somebody's own stage, with the plainest stages around it."""
+    if name in PRESETS:
+        return name, dict(overrides)
+    if plugins.is_file(name):
+        return PLAIN_PRESET, {plugins.kind_in_file(name): name, **overrides}
+    if name in plugins.names("order"):
+        return PLAIN_PRESET, {"order": name, **overrides}
+    return name, dict(overrides)  # building it says that it is unknown, and what there is
+
+
+def _check_params(params: Mapping[str, Any], choices: Sequence[Choice]) -> None:
+    """A parameter of another stage is passed over (and told); one that no stage at all has is a slip."""
+    known = {param for stages in STAGES.values() for info in stages.values() for param in info.params}
+    for key in params:
+        if key not in known and all(key in choice.ignored for choice in choices):
+            near = get_close_matches(key, known, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InvalidSpec(f"params.{key}", f"no stage has a parameter {key!r}{hint}", ", ".join(sorted(known)))
+
+
+def _cluster(text: str) -> list[Node]:
+    path = Path(text)
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        return nodes_from_list(_yaml(path))
+    return parse_cluster(text)
+
+
+def _slots(nodes: Sequence[Node]) -> int:
+    """GPUs, or cores where there are none."""
+    return int(sum(node.capacity[GPUS] for node in nodes) or sum(node.capacity[CPUS] for node in nodes))
+
+
+def _check_slots(workload: Workload, nodes: Sequence[Node]) -> None:
+    if all(job.gpus for job in workload.jobs) and not any(node.capacity[GPUS] for node in nodes):
+        raise InvalidSpec("cluster", "no node has a GPU, and every job of this workload asks for some")
+    if not all(job.gpus for job in workload.jobs) and not any(node.capacity[CPUS] for node in nodes):
+        raise InvalidSpec("cluster", "no node has cores, and jobs of this workload ask for no GPU", "such as 2x8c")
+
+
+def _yaml(path: Path) -> object:
+    """A list of nodes, or one under `nodes`."""
+    import yaml  # only who writes a cluster as YAML pays for it
+
+    try:
+        content = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise InvalidSpec("cluster", f"cannot read {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidSpec("cluster", f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    return content.get("nodes") if isinstance(content, dict) else content
+
+
+def _options(request: Request) -> SimOptions:
+    if not 0 <= request.locality_penalty < 1:
+        raise InvalidSpec("locality_penalty", f"{request.locality_penalty:g} is not allowed", "0 to below 1")
+    return SimOptions(
+        restart_cost=parse_duration(request.restart_cost, "restart_cost"),
+        checkpoint_every=parse_duration(request.checkpoint_every, "checkpoint_every"),
+        locality_penalty=request.locality_penalty,
+        node_mtbf=parse_duration(request.node_mtbf, "node_mtbf"),
+        node_repair=parse_duration(request.node_repair, "node_repair"),
+        seed=request.seed or 0,
+        timeline=request.timeline,
+    )
+
+
+def _workload(request: Request, gpus: int) -> Workload:
+    if request.history is not None:
+        return _replayed(request)
+    return load(
+        _seeded(request.trace, request.seed),
+        format=request.format,
+        profiles=request.profiles,
+        strict=request.strict,
+        jobs=request.jobs,
+        gpus=gpus,
+    )
+
+
+def _replayed(request: Request) -> Workload:
+    workload = workload_of(request.history or ())
+    if workload.problems and request.strict:
+        raise InvalidSpec("history", f"{len(workload.problems)} jobs cannot be used: {workload.problems[0].text}")
+    if not workload.jobs:
+        raise InvalidSpec("history", "the service has not run any job to its end yet")
+    return replace(workload, jobs=workload.jobs[: request.jobs])
+
+
+def _seeded(trace: str, seed: int | None) -> str:
+    """One seed is for everything: a synthetic workload that does not name its own takes it too."""
+    if seed is None or not is_synthetic(trace) or "seed=" in trace:
+        return trace
+    return f"{trace}{'&' if '?' in trace else '?'}seed={seed}"

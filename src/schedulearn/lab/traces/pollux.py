@@ -1,0 +1,50 @@
+"""Workloads of Pollux (petuum/adaptdl): real models whose durations, speed-ups and learning curves were measured.
+
+A job's batch size is fixed. Its duration is its iterations to the last epoch times the step time with the replicas
+that its user asked for.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.core.domain.learning import LearningCurve
+from schedulearn.core.domain.speedup import SpeedUp
+from schedulearn.lab.traces.fields import count, number
+from schedulearn.lab.traces.profiles import MOST_BATCH, Profiles
+from schedulearn.lab.traces.table import Rows, Source, read_table
+from schedulearn.lab.traces.types import TraceJob
+
+COLUMNS = ("time", "application", "num_replicas", "batch_size")
+
+
+def read(source: Source) -> Rows[TraceJob]:
+    folder = source.profiles or source.path.parent / "profiles"
+    if not folder.is_dir():
+        problem = f"a pollux workload needs the measured profiles of its models, and there is no folder {folder}"
+        raise InvalidSpec("profiles", problem, "a folder with MODEL/placements.csv and MODEL/validation-B.csv")
+    profiles = Profiles(folder)
+
+    @cache  # a few models and batch sizes make up a whole workload
+    def curves(model: str, batch: int) -> tuple[SpeedUp, LearningCurve]:
+        profile = profiles.get(model)
+        return profile.speedup(batch), profile.learning(batch)
+
+    def job(line: int, fields: Sequence[str]) -> TraceJob:
+        when, model, replicas, size, label = (field.strip() for field in fields)
+        gpus, batch = count("num_replicas", replicas), count("batch_size", size, MOST_BATCH)
+        profile = profiles.get(model)
+        seconds = profile.iterations(batch) * profile.step_time(gpus, batch)
+        speedup, learning = curves(model, batch)
+        return TraceJob(
+            label=label or str(line),
+            arrival=number("time", when),
+            duration=seconds,
+            gpus=gpus,
+            name=model,
+            speedup=speedup,
+            learning=learning,
+        )
+
+    jobs, problems = read_table(source, COLUMNS, job, optional=("name",))
+    return jobs, problems + profiles.problems

@@ -1,0 +1,42 @@
+"""What every reader gives: jobs with their true durations, and what was wrong with the file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from schedulearn.core.domain.learning import LearningCurve
+from schedulearn.core.domain.spec import Target
+from schedulearn.core.domain.speedup import SpeedUp
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """One job of a trace. Its serial number is its place in the workload, which is the order of the file."""
+
+    label: str  # the trace's own id
+    arrival: float  # seconds on the trace's own clock
+    duration: float  # true seconds of running with `gpus` workers of one GPU each
+    gpus: int  # as its user asked
+    user: str = ""
+    name: str = ""  # model or application
+    deadline: float | None = None  # seconds on the same clock as `arrival`
+    workers: tuple[int, int] | None = None  # smallest and largest number of workers; None: the trace does not say
+    speedup: SpeedUp | None = None  # measured; None: the assumed one
+    cpus: float = 0.0  # cores that each worker keeps busy when it is alone; 0: cores do not matter to it
+    learning: LearningCurve | None = None  # what it reports as it gets on; None: not known
+    target: Target | None = None  # what its metric should reach; None, or without a learning curve: nothing
+    announced: float | None = None  # steps its user said it takes, as a part of those it does; None: nothing was said
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A row that cannot be used."""
+
+    line: int  # counted from 1, the header included
+    text: str  # what is wrong with it
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    name: str
+    jobs: Sequence[TraceJob]  # in the order of the file
+    problems: Sequence[Problem] = field(default_factory=tuple)

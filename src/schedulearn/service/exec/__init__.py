@@ -1,0 +1,1 @@
+"""Commands and files beside running jobs."""

@@ -1,0 +1,1 @@
+"""The API's one door into the service."""

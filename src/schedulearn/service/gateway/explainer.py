@@ -1,0 +1,102 @@
+"""`explain` for the API: the same decision, made anew on what the store says. Works in any process."""
+
+import threading
+from collections.abc import Sequence
+from heapq import nsmallest
+
+from schedulearn.core.control.explain import Explanation, explain_all
+from schedulearn.core.control.restore import follow, restore
+from schedulearn.core.control.state import REGROW_AFTER, State, belongs_to
+from schedulearn.core.domain.errors import NotFound
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.ports import Clock
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.stages import Policy
+from schedulearn.service.learn.facts import LiveFacts
+from schedulearn.service.loop.scheduler import policy_or_plain
+from schedulearn.store import SavedState, Store
+
+
+class Explainer:
+    """Keeps the state it built, and what it learned from the store, and follows what happens there."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._lock = threading.Lock()
+        self._policy: Policy = build_policy()
+        self._saved: SavedState | None = None
+        self._facts = LiveFacts(store)
+        self._state = State(self._policy.order, self._facts)
+
+    def explain(self, job_id: JobId) -> Explanation:
+        job = self._stored(job_id)
+        now = self._clock.now()
+        with self._lock:
+            state = self._refresh(now)
+            if job.state is JobState.QUEUED:
+                # By now it may have started, or be over.
+                job = state.jobs.get(job_id) or self._stored(job_id)
+            return self._explain(state, [job], now)[0]
+
+    def waiting(self, count: int) -> list[tuple[JobId, Explanation]]:
+        """The head of the queue, then those who wait for something else than a place; each with its reason."""
+        now = self._clock.now()
+        with self._lock:
+            state = self._refresh(now)
+            first = state.queue.first(count)
+            missing = count - len(first)
+            queued = (job for job in state.jobs.values() if job.state is JobState.QUEUED and job.id not in state.queue)
+            others = nsmallest(missing, queued, key=lambda job: job.id) if missing else []
+            shown = [*first, *others]
+            return list(zip((job.id for job in shown), self._explain(state, shown, now), strict=True))
+
+    def _explain(self, state: State, jobs: Sequence[Job], now: float) -> list[Explanation]:
+        return explain_all(state, self._policy, jobs, now, lambda other: self._facts.estimate(other, now))
+
+    def _stored(self, job_id: JobId) -> Job:
+        row = self._store.job(job_id)
+        if row is None:
+            raise NotFound(f"there is no job {job_id}")
+        return row.job
+
+    def _refresh(self, now: float) -> State:
+        saved = self._saved
+        if saved is None or saved.serial != self._store.last_event_serial():
+            self._saved = None  # what cannot be followed to its end is read whole the next time
+            self._facts.refresh()
+            self._saved = self._follow(saved, now) if saved else self._begin(now)
+            self._state.regrow_after = self._store.setting("regrow_after", REGROW_AFTER)
+        for name in self._state.due(now):  # back-offs that have ended since, without an event
+            job = self._state.jobs.get(name)
+            if job and job.state is JobState.QUEUED:
+                self._state.queue.add(job, now)
+        return self._state
+
+    def _begin(self, now: float) -> SavedState:
+        saved = self._store.load_state()
+        self._policy, _ = policy_or_plain(saved.policy)
+        self._state = restore(
+            self._policy.order,
+            self._facts,
+            saved.jobs,
+            saved.attempts,
+            saved.leases,
+            saved.nodes,
+            saved.memory,
+            now,
+            counts_cores=self._policy.counts_cores,
+        )
+        return saved
+
+    def _follow(self, before: SavedState, now: float) -> SavedState:
+        saved, state = self._store.load_state(since=before.serial), self._state
+        known = belongs_to(saved.memory, self._policy.order)
+        if saved.policy != before.policy or known != belongs_to(before.memory, self._policy.order):
+            return self._begin(now)
+        if known:
+            state.memory = saved.memory
+        gone = () if saved.unfinished is None else state.jobs.keys() - saved.unfinished
+        follow(state, saved.jobs, gone, saved.attempts, saved.leases, saved.nodes, now)
+        return saved

@@ -1,0 +1,62 @@
+"""One-time codes: whoever shows one first gets a token of its user. They are how people log in to the page."""
+
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from schedulearn.core.domain.errors import NotAllowed
+from schedulearn.service.common.auth import UNUSED_FOR, Caller, NotAuthenticated, hash_token
+from schedulearn.service.gateway.accounts import NewToken, People
+
+GOOD_FOR = 12 * 3600.0  # seconds
+LABEL = "page"  # of the tokens that come of them
+_MOST_CODES = 20  # of one user: the oldest ends when there is one more
+_MOST_TOKENS = 20  # of one user: who logs in once more is logged out where that was longest ago
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    code: str  # shown this once, like a token
+    user: str
+    expires_at: float
+
+
+class Logins:
+    """Codes are kept in memory, as hashes: they end with the process."""
+
+    def __init__(self, people: People, clock: Callable[[], float]) -> None:
+        self._people, self._clock = people, clock
+        self._codes: dict[str, tuple[str, int, float]] = {}  # hash -> user, id of the user, good until
+        self._lock = threading.Lock()
+
+    def issue(self, caller: Caller, user: str | None = None) -> Login:
+        """A code for the caller; an administrator may have one for somebody else."""
+        caller.must_be_person()
+        owner = user or caller.name
+        if owner != caller.name and not caller.is_admin:
+            raise NotAllowed("only an administrator may let somebody else log in")
+        return self.issue_for(owner)
+
+    def issue_for(self, user: str) -> Login:
+        code, until = secrets.token_urlsafe(24), self._clock() + GOOD_FOR
+        known = self._people.find(user)
+        with self._lock:
+            theirs = [digest for digest, (owner, *_) in self._codes.items() if owner == user]
+            if len(theirs) >= _MOST_CODES:
+                del self._codes[theirs[0]]  # in the order of their making
+            self._codes[hash_token(code)] = user, known.id, until
+        return Login(code, user, until)
+
+    def redeem(self, code: str) -> NewToken:
+        """A new token for a code, once; it ends when it is not used for long.
+
+        NotAuthenticated if the code is not, or no longer, good.
+        """
+        with self._lock:
+            user, id, until = self._codes.pop(hash_token(code), ("", 0, 0.0))
+        # A name may have been given to somebody else since.
+        if until <= self._clock() or not self._people.is_there(user, id):
+            raise NotAuthenticated("this code was used before, is too old, or never was: ask for a new one")
+        self._people.drop_oldest(user, LABEL, _MOST_TOKENS - 1)
+        return self._people.make_token(user, LABEL, UNUSED_FOR)

@@ -1,0 +1,1 @@
+"""What is learned from jobs: durations, speed-ups, restart costs, usage."""

@@ -1,0 +1,89 @@
+"""What the live service knows of jobs beyond what their users said. Implements `policies.stages.Facts`."""
+
+import math
+
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
+from schedulearn.core.domain.states import JobState
+from schedulearn.core.estimate.facts import ASSUMED_PENALTY
+from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.service.learn.estimator import Estimator
+from schedulearn.service.learn.pace import Paces
+from schedulearn.service.learn.restarts import Restarts
+from schedulearn.service.learn.scaling import Scaling
+from schedulearn.store import Progress, Store
+
+_LOOK_EVERY = 2.0  # seconds between two looks at the steps of running jobs
+_MOST_SEEN = 20_000  # jobs whose progress is remembered
+
+
+class LiveFacts:
+    """Steps where a job said how many there are, else when its loss flattens, else the durations of jobs like it.
+
+    A job that a limit holds back needs no longer for that: its steps are told by the CPU that they take (`pace.py`).
+    """
+
+    steady = False  # a job may turn out to be slower than was thought
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._estimator = Estimator(store)
+        self.restarts = Restarts(store)
+        self.scaling = Scaling(store)
+        self._paces = Paces()
+        self._seen: dict[JobId, Progress | None] = {}  # how far jobs are, or were when they last ran
+        self._looked_at = -math.inf
+
+    def refresh(self) -> None:
+        """Jobs have ended, or been started again, since the store was last read: look there when next asked."""
+        self._estimator.refresh()
+        self.restarts.refresh()
+        self.scaling.refresh()
+
+    def estimate(self, job: Job, now: float) -> Estimate | None:
+        """Seconds that it still runs, once it runs and nothing holds it back; None where nothing is known."""
+        progress = self._progress(job, now)
+        return self._estimator.remaining(job, progress, now, self._paces.step_time(job))
+
+    def remaining(self, job: Job, now: float) -> float:
+        estimate = self.estimate(job, now)
+        return estimate.expected if estimate else math.inf
+
+    def duration(self, job: Job) -> float:
+        estimate = self._estimator.duration(job)
+        return estimate.expected if estimate else math.inf
+
+    def speedup(self, job: Job) -> SpeedUp:
+        return self.scaling.speedup(job) or assumed_speedup(job.shape.workers.max)
+
+    def restart_cost(self, job: Job) -> float:
+        return self.restarts.cost(job)
+
+    def locality_penalty(self, job: Job) -> float:  # noqa: ARG002 - nothing is measured for single jobs yet
+        return ASSUMED_PENALTY
+
+    def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:
+        progress = self._progress(job, now)
+        if progress is None or progress.updated_at <= since or math.isnan(progress.value):
+            return None
+        return progress.value
+
+    def _progress(self, job: Job, now: float) -> Progress | None:
+        if not job.attempt:
+            return None
+        if now - self._looked_at >= _LOOK_EVERY:
+            self._look(now)
+        if job.id not in self._seen:  # it has run before, and waits
+            row = self._store.job(job.id)
+            self._seen[job.id] = row.progress if row else None
+        return self._seen[job.id]
+
+    def _look(self, now: float) -> None:
+        """See how far running jobs are, and what they use."""
+        self._looked_at = now
+        if len(self._seen) > _MOST_SEEN:
+            self._seen.clear()
+        rows, _ = self._store.list_jobs([JobState.RUNNING], limit=10_000)
+        self._seen.update((row.job.id, row.progress) for row in rows)
+        self._paces.look(rows, self._store.usage_now(), now)

@@ -1,0 +1,1 @@
+"""How trainings get on: reports, output, and event files."""

@@ -1,0 +1,1 @@
+"""CPU limits on shared machines: one loop for each machine."""

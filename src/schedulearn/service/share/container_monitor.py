@@ -1,0 +1,156 @@
+"""FlowCon's container monitor: what each container of one machine uses and achieves. Implements the protocol of
+`policies.sharing`."""
+
+import logging
+import math
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.ports import Executor
+from schedulearn.core.domain.usage import Usage
+from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.core.policies.sharing import Left
+from schedulearn.service.common.faults import log_fault
+from schedulearn.service.learn.estimator import Estimator
+from schedulearn.service.learn.pace import StepCost
+from schedulearn.service.share.tenants import Tenant
+from schedulearn.store import CurvePoint, Mark, News, Progress, Store
+
+_LOG = logging.getLogger(__name__)
+_MOST_REPORTS = 1000  # looks whose values are remembered: a stage asks for those since it last measured
+
+
+class Outlook:
+    """How much work jobs have left, for all machines. Any thread may ask."""
+
+    def __init__(self, store: Store) -> None:
+        self._estimator = Estimator(store)
+        self._lock = threading.Lock()
+        self._stale = threading.Event()
+
+    def refresh(self) -> None:
+        """Jobs have ended since. Never waits, not even while somebody asks."""
+        self._stale.set()
+
+    def by_steps(self, job: Job, progress: Progress | None, used: float, per_step: float | None) -> Estimate | None:
+        """Core-seconds."""
+        with self._lock:
+            return self._current().work(job, progress, used, per_step)
+
+    def by_others(self, job: Job, now: float) -> Estimate | None:
+        """Seconds, by jobs like it."""
+        with self._lock:
+            return self._current().remaining(job, None, now)
+
+    def _current(self) -> Estimator:
+        if self._stale.is_set():
+            self._stale.clear()
+            self._estimator.refresh()
+        return self._estimator
+
+
+@dataclass(slots=True)
+class _Container:
+    """What was measured of one so far."""
+
+    tenant: Tenant
+    cost: StepCost
+    used: dict[WorkerId, float] = field(default_factory=dict)  # core-seconds, also of workers that have left
+    usage: dict[WorkerId, Usage] = field(default_factory=dict)  # the latest
+    progress: Progress | None = None
+    # The values that came, as (when, sum, count): one entry for each look that found new ones.
+    reports: list[tuple[float, float, int]] = field(default_factory=list)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return sum(self.used.values())
+
+
+class LiveContainerMonitor:
+    """Of one machine; its loop alone calls it."""
+
+    def __init__(self, node: NodeName, store: Store, executor: Executor, outlook: Outlook) -> None:
+        self._node, self._store, self._executor, self._outlook = node, store, executor, outlook
+        self._containers: dict[JobId, _Container] = {}
+        self._now = 0.0
+
+    def look(self, tenants: Iterable[Tenant], now: float) -> None:
+        """Measure everybody who is there."""
+        self._now = now
+        self._containers = {tenant.id: self._renewed(tenant) for tenant in tenants}
+        for container in self._containers.values():
+            self._count(container)
+        found = self._store.news({number: _mark(each) for number, each in self._containers.items()})
+        for number, news in found.items():
+            _report(self._containers[number], news, now)
+
+    def usage(self, job: JobId, worker: WorkerId) -> Usage | None:
+        return self._containers[job].usage.get(worker)
+
+    # --- the protocol
+
+    def cpu_seconds(self, job: JobId) -> float:
+        return self._containers[job].cpu_seconds
+
+    def evaluation(self, job: JobId, since: float) -> float | None:
+        new = [(total, count) for at, total, count in self._containers[job].reports if at > since]
+        return sum(total for total, _ in new) / sum(count for _, count in new) if new else None
+
+    def left(self, job: JobId) -> Left | None:
+        """By its own steps and what each took of the CPU; else by jobs like it, as if it used all that it may."""
+        container = self._containers[job]
+        try:
+            return self._left(container)
+        except Exception:  # a database that is busy: that is not the stage's fault
+            log_fault(_LOG, "what is left of job %s is not known", job)
+            return None
+
+    def _left(self, container: _Container) -> Left | None:
+        tenant, used = container.tenant, container.cpu_seconds
+        by_steps = self._outlook.by_steps(tenant.job, container.progress, used, container.cost.per_step)
+        if by_steps is not None:
+            return by_steps
+        by_others = self._outlook.by_others(tenant.job, self._now)
+        return by_others.times(tenant.cpus * len(tenant.workers)) if by_others else None
+
+    # --- measuring
+
+    def _renewed(self, tenant: Tenant) -> _Container:
+        known = self._containers.get(tenant.id)
+        if known is None or known.tenant.arrived_at != tenant.arrived_at:
+            return _Container(tenant, StepCost.of_attempt(tenant.workers[0].attempt))
+        known.tenant = tenant
+        return known
+
+    def _count(self, container: _Container) -> None:
+        for worker in container.tenant.workers:
+            usage = self._executor.usage(worker, self._node)
+            if usage is not None:
+                container.usage[worker], container.used[worker] = usage, usage.cpu_seconds
+
+
+def _mark(container: _Container) -> Mark:
+    metric = container.tenant.job.spec.metric.name
+    if container.progress is None:
+        return Mark(metric, since=container.tenant.arrived_at)
+    return Mark(metric, container.progress.count)
+
+
+def _report(container: _Container, news: News, now: float) -> None:
+    is_first, container.progress = container.progress is None, news.progress
+    # Once it is watched, a value counts from when it came: clocks of other machines may be wrong.
+    for point in _finite(news.points) if is_first else ():
+        container.reports.append((min(point.at, now), point.value, 1))
+    if not is_first and (values := [point.value for point in _finite(news.points)]):
+        container.reports.append((now, sum(values), len(values)))
+    del container.reports[:-_MOST_REPORTS]
+    if news.points:
+        container.cost.note(container.cpu_seconds, news.progress.step)
+
+
+def _finite(points: Iterable[CurvePoint]) -> list[CurvePoint]:
+    """A value that is no number says nothing of growth."""
+    return [point for point in points if math.isfinite(point.value)]

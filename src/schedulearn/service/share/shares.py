@@ -1,0 +1,134 @@
+"""The share loops of all machines: a thread for each, so that one that is slow delays no other, nor the scheduler."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from schedulearn.core.control.state import State
+from schedulearn.core.domain.events import Event, LimitsSet
+from schedulearn.core.domain.ids import NodeName, WorkerId
+from schedulearn.core.domain.ports import Clock, Executor
+from schedulearn.core.domain.usage import Limits
+from schedulearn.core.policies.share.fair import Fair
+from schedulearn.core.policies.sharing import Share
+from schedulearn.core.policies.stages import Policy
+from schedulearn.service.common.faults import log_fault
+from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook
+from schedulearn.service.share.machine import Machine
+from schedulearn.service.share.tenants import Roll, rolls
+from schedulearn.store import Store
+
+_LOG = logging.getLogger(__name__)
+_AFTER_A_FAULT = 5.0  # seconds until a machine is looked at again that could not be
+_LONGEST = 3600.0  # seconds: threads cannot wait for ever
+_CLOSE_WITHIN = 10.0  # seconds
+
+
+class Loop:
+    """The thread that looks at one machine: when somebody comes or goes, and when the stage wanted to."""
+
+    def __init__(self, machine: Machine, clock: Clock) -> None:
+        self.machine, self._clock = machine, clock
+        self._wake = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=f"share-{machine.name}", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def close(self) -> None:
+        """Returns at once."""
+        self._closed = True
+        self.wake()
+
+    def wait(self) -> None:
+        self._thread.join(_CLOSE_WITHIN)
+
+    def _run(self) -> None:
+        pause = _LONGEST
+        while True:
+            self._wake.wait(pause)
+            self._wake.clear()
+            if self._closed:
+                return
+            pause = self._look()
+
+    def _look(self) -> float:
+        """How long to wait after it."""
+        try:
+            again = self.machine.look()
+        except Exception:  # a full disk, a database that is busy: limits stay as they are
+            log_fault(_LOG, "machine %s could not be looked at", self.machine.name)
+            return _AFTER_A_FAULT
+        return _LONGEST if again is None else min(_LONGEST, max(0.0, again - self._clock.now()))
+
+
+class Shares:
+    """Used by the scheduler's thread alone. A machine has a loop once somebody is there whom a stage may limit."""
+
+    def __init__(self, store: Store, executor: Executor, clock: Clock, post: Callable[[Event], None]) -> None:
+        self._store, self._executor, self._clock, self._post = store, executor, clock, post
+        self._outlook = Outlook(store)
+        self._loops: dict[NodeName, Loop] = {}
+        self._rolls: dict[NodeName, Roll] = {}
+        self._stage: Share = Fair()
+        self._name = "fair"
+
+    def restore(self, saved: Mapping[NodeName, Mapping[str, Any]]) -> None:
+        """Go on with what an earlier life has set."""
+        for node, memory in saved.items():
+            if node not in self._loops:
+                self._begin(node, memory)
+
+    def use(self, policy: Policy) -> None:
+        """Follow this policy's stage from now on."""
+        self._stage, self._name = policy.share or Fair(), policy.stages.get("share", "fair")
+        for loop in self._loops.values():
+            loop.machine.follow(self._stage, self._name)
+            loop.wake()
+
+    def tell(self, state: State) -> None:
+        """Something has happened: wake the loops of the machines where somebody has come or gone."""
+        is_fair = isinstance(self._stage, Fair)
+        if is_fair and not self._loops:
+            return
+        self._rolls = rolls(state, self._rolls)
+        for node in self._rolls if not is_fair else ():
+            if node not in self._loops:
+                self._begin(node)
+        for node, loop in list(self._loops.items()):
+            if state.ledger.node(node) is None or (is_fair and loop.machine.is_idle):
+                self._loops.pop(node).close()
+            elif loop.machine.tell(self._rolls.get(node) or Roll(0.0)):
+                loop.wake()
+
+    def refresh(self) -> None:
+        """Jobs have ended: there is more to learn from."""
+        self._outlook.refresh()
+
+    def within(self, worker: WorkerId, node: NodeName, limits: Limits) -> Limits:
+        """A worker's limits as its user wants them, and no more than its machine's loop gives it."""
+        loop = self._loops.get(node)
+        return loop.machine.within(worker, limits) if loop else limits
+
+    def answered(self, event: LimitsSet) -> bool:
+        """Whether no person asked for this. If a loop did, and was refused, it looks at once."""
+        for loop in self._loops.values() if event.automatic else ():
+            if loop.machine.answered(event) and event.problem:
+                loop.wake()
+        return event.automatic
+
+    def close(self) -> None:
+        """What is set stays set: the jobs go on, too."""
+        for loop in self._loops.values():
+            loop.close()
+        for loop in self._loops.values():
+            loop.wait()
+
+    def _begin(self, node: NodeName, saved: Mapping[str, Any] | None = None) -> None:
+        monitor = LiveContainerMonitor(node, self._store, self._executor, self._outlook)
+        machine = Machine(node, monitor, self._executor, self._clock, self._post, saved)
+        machine.follow(self._stage, self._name)
+        self._loops[node] = Loop(machine, self._clock)

@@ -1,0 +1,1 @@
+"""Comparisons of policies that run beside the service."""

@@ -1,0 +1,1 @@
+"""Looking after the data folder: backups, disk, housekeeping, certificates."""
