@@ -1,7 +1,11 @@
 """What is installed is locked: every version, every file by its hash, and none with a hole that is known."""
 
+import ast
 import re
+import sys
 import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,3 +96,37 @@ def test_nothing_that_is_allowed_has_a_known_hole() -> None:
             continue
         lowest = min(Version(one.version) for one in requirement.specifier if one.operator in (">=", "=="))
         assert lowest >= Version(HOLES[requirement.name][0]), requirement
+
+
+# --- what is declared, and what is used
+
+OF_OTHERS = {"pydantic-core": "pydantic"}  # imported as a part of
+THROUGH_OTHERS = {
+    "httptools": "uvicorn's parser, which the API's door builds on",
+    "websockets": "uvicorn's protocol for the page's sockets",
+}
+IN_JOBS = {"torch", "keras", "tensorflow", "horovod"}  # the user's own, where a job has them
+
+
+def imported() -> Iterator[str]:
+    """The packages of others that the product imports, by the name under which they are installed."""
+    known = packages_distributions()
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            for top in {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"schedulearn"}:
+                name = known.get(top, [top])[0].lower().replace("_", "-")
+                yield OF_OTHERS.get(name, name)
+
+
+def test_what_is_imported_is_declared_and_nothing_else_is() -> None:
+    used = set(imported()) - IN_JOBS
+    optional = {
+        Requirement(text).name for name in ("demo", "postgres") for text in PROJECT["optional-dependencies"][name]
+    }
+    declared = {Requirement(text).name for text in PROJECT["dependencies"]}
+    assert used <= declared | optional
+    for name in declared - used - set(THROUGH_OTHERS):
+        assert name in HOLES, f"{name} is not imported, and no hole is known that an older one had: leave it out"
