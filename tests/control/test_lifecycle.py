@@ -82,6 +82,17 @@ def test_lost_does_not_count_as_a_failure() -> None:
     assert w.job(1).attempt == 2
 
 
+def test_a_back_off_of_the_past_delays_nothing_after_the_clock_was_set_back() -> None:
+    w = world()
+    w.now = 4000.0
+    w.submit(job(1, max_restarts=1))
+    w.exited(1, BROKEN)
+    w.now = w.job(1).not_before
+    w.cycle()
+    w.now -= 3600.0
+    assert w.exited(1, LOST) == [1]
+
+
 def test_out_of_memory_is_not_retried() -> None:
     w = world()
     w.submit(job(1, max_restarts=5, memory=2_000_000_000))

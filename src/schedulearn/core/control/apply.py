@@ -264,12 +264,12 @@ def _ended_by_itself(state: State, job: Job, now: float) -> None:
 def _retry(state: State, job: Job, outcome: Outcome, now: float) -> None:
     job.restarts += 1
     delay = back_off(job)
-    job.not_before = now + delay
     tries = f"restart {job.restarts} of {job.spec.max_restarts}"
-    _requeue(state, job, now, f"{outcome.words()}; {tries} in {format_duration(delay)}")
+    _requeue(state, job, now, f"{outcome.words()}; {tries} in {format_duration(delay)}", delay)
 
 
-def _requeue(state: State, job: Job, now: float, cause: str) -> None:
+def _requeue(state: State, job: Job, now: float, cause: str, delay: float = 0.0) -> None:
+    job.not_before = now + delay  # never an earlier one: the clock may have been set back since
     state.take_back(job)
     job.queued_at = now
     state.move(job, Trigger.REQUEUE, now, cause)
