@@ -25,7 +25,7 @@ from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.spec import JobSpec
 from schedulearn.core.domain.usage import Limits
-from schedulearn.executors.common.inside import inside_folder, put_inside
+from schedulearn.executors.common.sitehook import hook_folder, install_hook
 from schedulearn.executors.process import ProcessExecutor
 from schedulearn.executors.process.cgroups import PARENT, detect
 from schedulearn.service.common.clock import SteadyClock
@@ -203,8 +203,8 @@ def _favoured() -> Iterator[None]:
 def _add_starts(figures: Figures) -> None:
     """What the hook costs a program that has no numeric library."""
     with tempfile.TemporaryDirectory(prefix="schedulearn-bench-") as name:
-        put_inside(Path(name))
-        hook = {"PYTHONPATH": str(inside_folder(Path(name))), "SCHEDULEARN_THREADS": "2", "OMP_NUM_THREADS": "2"}
+        install_hook(Path(name))
+        hook = {"PYTHONPATH": str(hook_folder(Path(name))), "SCHEDULEARN_THREADS": "2", "OMP_NUM_THREADS": "2"}
         times: dict[bool, list[float]] = {False: [], True: []}
         for _ in range(_STARTS):
             for hooked, measured in times.items():

@@ -27,8 +27,8 @@ from schedulearn import job
 from schedulearn.job.data import Plan, at_least, share
 from schedulearn.job.gradients import Gradients
 from schedulearn.job.pace import Pace
+from schedulearn.job.process_group import Broken, Dismissed, Over, ProcessGroup, StopAsked
 from schedulearn.job.randomness import random_state, set_random_state
-from schedulearn.job.team import Broken, Dismissed, Over, StopAsked, Team
 
 FILE = "trainer.pt"  # in the folder of a checkpoint
 _log = logging.getLogger("schedulearn.job")
@@ -65,7 +65,7 @@ class Trainer:
         self.epoch = 0  # of the present batch, from 0
         self._scheduler_every, self._clip_norm = scheduler_every, clip_norm
         self._pace, self._report_every = Pace(save_every), at_least(1, "report_every", report_every)
-        self._team = Team(timeout)
+        self._group = ProcessGroup(timeout)
         self._plan: Plan | None = None
         self._gradients = Gradients([])
         self._has_state = False  # whether what the model holds is worth to be handed on
@@ -79,12 +79,12 @@ class Trainer:
     @property
     def rank(self) -> int:
         """This worker's place among those that train now; 0 leads: it reports and saves."""
-        return self._team.rank
+        return self._group.rank
 
     @property
     def size(self) -> int:
         """How many workers train now."""
-        return self._team.size
+        return self._group.size
 
     # --- the loop
 
@@ -121,7 +121,7 @@ class Trainer:
                 self._finish(None)
             self._boundary(end)
         self._save()
-        self._team.end()
+        self._group.end()
 
     def step(self, loss: torch.Tensor) -> torch.Tensor | None:
         """Backward, average over all workers, step of the optimiser. `loss` is the mean over this worker's samples.
@@ -136,7 +136,7 @@ class Trainer:
     def _finish(self, loss: torch.Tensor | None) -> torch.Tensor | None:
         """The part of a step that all workers take together, also one that had no samples in it."""
         self._due = False
-        stop, change = job.step_boundary(), self._team.change()
+        stop, change = job.step_boundary(), self._group.change()
         try:
             if self.size > 1:
                 loss, stop, change = self._average(loss, stop, change)
@@ -158,7 +158,7 @@ class Trainer:
             self._gradients = Gradients(parameters)
         share_of_loss = 0.0 if loss is None else float(loss) * self._weight
         numbers = self._gradients.collect(self._weight, [share_of_loss, float(stop), float(change)])
-        self._team.sum(self._gradients.buffer)
+        self._group.sum(self._gradients.buffer)
         self._gradients.hand_back()
         return numbers[0].clone(), bool(numbers[1]), int(numbers[2])
 
@@ -193,7 +193,7 @@ class Trainer:
         """Whether all are at the end. If one was lost over the last step, another may still need what this one has."""
         while self.steps >= end:
             try:
-                self._team.sum(torch.zeros(1))
+                self._group.sum(torch.zeros(1))
                 return True
             except Broken:
                 if self._regroup(end):
@@ -208,7 +208,7 @@ class Trainer:
         follows = self._has_state and self.rank != 0
         while True:
             try:
-                joined = self._team.join(self.steps if self._has_state else -1, generation)
+                joined = self._group.join(self.steps if self._has_state else -1, generation)
                 if joined.differ:
                     self._take_over(joined.newest)
                 if follows and self.rank == 0:
@@ -229,7 +229,7 @@ class Trainer:
         if giving and not self._has_state:
             self._restore()
         if self.size > 1:
-            data = self._team.send(self._packed() if giving else None, newest)
+            data = self._group.send(self._packed() if giving else None, newest)
             if not giving:
                 self.load_state_dict(torch.load(io.BytesIO(data), map_location="cpu", weights_only=False))
         self._has_state = True
@@ -242,7 +242,7 @@ class Trainer:
     def _stop(self) -> None:
         """The job was asked to stop: all are at the same step, one saves, all end."""
         self._save()
-        self._team.close()
+        self._group.close()
         job.leave()
 
     # --- state

@@ -9,9 +9,9 @@ from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.archive import Entry
 from schedulearn.executors.common.environment import Places, worker_environment
-from schedulearn.executors.common.inside import inside_files, inside_folders
 from schedulearn.executors.common.launching import HOSTS, launched, needs_hosts, workers_in
 from schedulearn.executors.common.paths import JobPaths
+from schedulearn.executors.common.sitehook import hook_files, hook_folders
 from schedulearn.executors.docker.mounts import Bind
 from schedulearn.executors.docker.names import container_name, worker_labels
 from schedulearn.executors.docker.networks import LOOPBACK, SHARED, Network
@@ -152,8 +152,8 @@ def content(launch: Launch, job: JobPaths, control: bytes, with_checkpoint: bool
         Entry(PLACES.spool[1:], content=b"", mode=0o600),
         Entry(PLACES.ack[1:], content=b"", mode=0o600),
         Entry(INSIDE[1:]),
-        *(Entry(f"{INSIDE[1:]}/{path}") for path in inside_folders()),
-        *(Entry(f"{INSIDE[1:]}/{path}", content=data, mode=0o644) for path, data in inside_files().items()),
+        *(Entry(f"{INSIDE[1:]}/{path}") for path in hook_folders()),
+        *(Entry(f"{INSIDE[1:]}/{path}", content=data, mode=0o644) for path, data in hook_files().items()),
         *([Entry(HOSTS_FILE[1:], content=HOSTS.encode(), mode=0o644)] if needs_hosts(launch) else []),
     ]
 

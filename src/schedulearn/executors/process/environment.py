@@ -8,8 +8,8 @@ from pathlib import Path
 
 from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.common.environment import Places, worker_environment
-from schedulearn.executors.common.inside import inside_folder
 from schedulearn.executors.common.paths import WorkerPaths
+from schedulearn.executors.common.sitehook import hook_folder
 
 
 def process_environment(
@@ -19,7 +19,7 @@ def process_environment(
 
     `own_user`: it runs as another user than the service, and may not reach the programs of its submitter's home.
     """
-    own = (paths.token, paths.job.checkpoint, paths.control, paths.spool, paths.ack, inside_folder(paths.job.root))
+    own = (paths.token, paths.job.checkpoint, paths.control, paths.spool, paths.ack, hook_folder(paths.job.root))
     places = Places(*map(str, own))
     defaults = {name: service[name] for name in ("PATH", "HOME", "LANG", "USER") if name in service}
     defaults.setdefault("PATH", os.defpath)

@@ -10,10 +10,10 @@ from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.common.archive import Entry, pack, unpack
 from schedulearn.executors.common.environment import present_limits
 from schedulearn.executors.common.folders import commit, make_folder, prepare_job_folders
-from schedulearn.executors.common.inside import put_inside
 from schedulearn.executors.common.keys import worker_key
 from schedulearn.executors.common.launching import HOSTS, carries_group, launched, most_in, needs_hosts
 from schedulearn.executors.common.paths import WorkerPaths, write_file, write_json
+from schedulearn.executors.common.sitehook import install_hook
 from schedulearn.executors.common.snapshot import Owner
 from schedulearn.executors.process.cgroups import Plan
 from schedulearn.executors.process.environment import process_environment
@@ -42,7 +42,7 @@ def prepare(launch: Launch, paths: WorkerPaths, limits: Limits) -> None:
     write_file(paths.token, launch.token.encode(), 0o600, owner)
     if not paths.spool.exists():
         write_file(paths.spool, b"", 0o600, owner)
-    put_inside(paths.job.root)
+    install_hook(paths.job.root)
     write_file(paths.ack, b"", 0o600, owner)
     if needs_hosts(launch):
         write_file(paths.hosts, HOSTS.encode())

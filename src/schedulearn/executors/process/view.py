@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import schedulearn
-from schedulearn.executors.common.inside import inside_folder
 from schedulearn.executors.common.paths import JobPaths
+from schedulearn.executors.common.sitehook import hook_folder
 from schedulearn.executors.process import confine
 
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
@@ -53,7 +53,7 @@ class Mounts:
             return None
         private = _existing(_PRIVATE)
         covered = [path for path in _existing([str(job.root), *_homes()]) if path not in private]
-        shown = [(str(job.folder), True), (str(inside_folder(job.root)), False)]
+        shown = [(str(job.folder), True), (str(hook_folder(job.root)), False)]
         shown += [
             (path, False) for path in _python() if not any(_within(other, path) for other in (*private, *covered))
         ]

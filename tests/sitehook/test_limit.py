@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.inside.schedulearn_hook import may_choose
-from schedulearn.inside.schedulearn_threads.limit import Limit, cpu_folders, renew_environment
+from schedulearn.sitehook.schedulearn_hook import may_choose
+from schedulearn.sitehook.schedulearn_threads.limit import Limit, cpu_folders, renew_environment
 
 
 def group(folder: Path, quota: str) -> Path:

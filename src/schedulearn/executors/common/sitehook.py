@@ -14,12 +14,12 @@ from schedulearn.archive.remove import remove_tree
 from schedulearn.executors.common.folders import make_folder
 from schedulearn.executors.common.paths import write_file
 
-_HOOK, _LIBRARY = "inside", "job"  # folders of the package
+_HOOK, _LIBRARY = "sitehook", "job"  # folders of the package
 _NAME = "inside"  # the folder below the executor's own
 
 
 @cache
-def inside_files() -> Mapping[str, bytes]:
+def hook_files() -> Mapping[str, bytes]:
     """Path → content. The library is in a folder of its own, which is looked at only if nobody installed another."""
     package = Path(schedulearn.__file__).parent
     files = {path: data for path, data in _sources(package / _HOOK) if path != "__init__.py"}
@@ -33,31 +33,31 @@ def _sources(folder: Path) -> Iterator[tuple[str, bytes]]:
         yield path.relative_to(folder).as_posix(), path.read_bytes()
 
 
-def inside_folders() -> list[str]:
+def hook_folders() -> list[str]:
     """Of these files, from the outermost on."""
-    parents = {str(parent) for path in inside_files() for parent in PurePosixPath(path).parents}
+    parents = {str(parent) for path in hook_files() for parent in PurePosixPath(path).parents}
     return sorted(parents - {"."})
 
 
-def inside_folder(root: Path) -> Path:
+def hook_folder(root: Path) -> Path:
     """Where they are below the executor's folder. Other versions have other folders: a job keeps its own."""
     digest = hashlib.sha256()
-    for path, data in sorted(inside_files().items()):
+    for path, data in sorted(hook_files().items()):
         digest.update(f"{path} {len(data)} ".encode() + data)
     return root / _NAME / digest.hexdigest()[:16]
 
 
-def put_inside(root: Path) -> None:
+def install_hook(root: Path) -> None:
     """Have them there, readable for all; at once, so that nobody sees half of them."""
-    folder = inside_folder(root)
+    folder = hook_folder(root)
     if folder.exists():
         return
     make_folder(folder.parent, 0o755)
     fresh = Path(tempfile.mkdtemp(prefix=".fresh-", dir=folder.parent))
     try:
-        for name in inside_folders():
+        for name in hook_folders():
             make_folder(fresh / name, 0o755)
-        for name, data in inside_files().items():
+        for name, data in hook_files().items():
             write_file(fresh / name, data, 0o644)
         make_folder(fresh, 0o755)  # from now on others may enter
         fresh.rename(folder)

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from schedulearn.inside.schedulearn_threads.follower import raise_later
-from schedulearn.inside.schedulearn_threads.pools import Pool
+from schedulearn.sitehook.schedulearn_threads.follower import raise_later
+from schedulearn.sitehook.schedulearn_threads.pools import Pool
 
 
 class Library:

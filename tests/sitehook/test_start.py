@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.executors.common.inside import inside_files, inside_folder, put_inside
+from schedulearn.executors.common.sitehook import hook_files, hook_folder, install_hook
 from support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,8 +25,8 @@ def set_num_threads(n): global number; number = n
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    put_inside(tmp_path)
-    return inside_folder(tmp_path)
+    install_hook(tmp_path)
+    return hook_folder(tmp_path)
 
 
 def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -38,14 +38,14 @@ def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[s
 
 
 def test_old_pythons_can_read_it() -> None:
-    for path, data in inside_files().items():
+    for path, data in hook_files().items():
         if not path.startswith("library/"):
             ast.parse(data, path, feature_version=(3, 8))
 
 
 def test_it_is_put_there_once_and_readable_for_all(folder: Path) -> None:
     before = {path: path.stat().st_ino for path in folder.rglob("*")}
-    put_inside(folder.parent.parent)
+    install_hook(folder.parent.parent)
     assert {path: path.stat().st_ino for path in folder.rglob("*")} == before
     assert {path.stat().st_mode & 0o777 for path in [folder, *folder.rglob("*")]} == {0o755, 0o644}
     assert list(folder.parent.iterdir()) == [folder], "nothing else is left"
@@ -104,9 +104,9 @@ def test_a_library_that_is_installed_goes_first(folder: Path, tmp_path: Path) ->
 
 
 def test_only_the_hook_and_the_library_in_a_job_are_put_there() -> None:
-    tops = {path.split("/")[0] for path in inside_files()}
+    tops = {path.split("/")[0] for path in hook_files()}
     assert tops == {"sitecustomize.py", "schedulearn_hook.py", "schedulearn_threads", "library"}
-    library = {path.split("/")[2] for path in inside_files() if path.startswith("library/")}
+    library = {path.split("/")[2] for path in hook_files() if path.startswith("library/")}
     assert library == {"__init__.py", "pinned.py", "job"}
 
 
@@ -115,8 +115,8 @@ def test_an_installed_package_has_it(tmp_path: Path) -> None:
     subprocess.run(words, cwd=ROOT, capture_output=True, timeout=120, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    for path in inside_files():
-        package = path.removeprefix("library/") if path.startswith("library/") else f"schedulearn/inside/{path}"
+    for path in hook_files():
+        package = path.removeprefix("library/") if path.startswith("library/") else f"schedulearn/sitehook/{path}"
         assert package in names
 
 

@@ -46,7 +46,7 @@ class StopAsked(Exception):
     """SIGTERM came while this worker waited for the others."""
 
 
-class Team:
+class ProcessGroup:
     """Alone until it has joined others. Outside of Schedulearn it stays alone."""
 
     def __init__(self, timeout: float) -> None:
