@@ -22,8 +22,8 @@ from schedulearn.cli.top import gather
 from schedulearn.cli.view.frame import frame
 from schedulearn.cli.view.jobs import curve
 from schedulearn.cli.view.table import Cell, Column, Row
-from schedulearn.cli.view.words import STATE_STYLE, duration, metric
 from schedulearn.client import Client, ServiceUnreachable
+from schedulearn.wire.words import STATE_STYLE, duration, metric
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 LONGEST = 110.0  # seconds; by then something is wrong

@@ -15,7 +15,7 @@ import typer
 
 from schedulearn import variables
 from schedulearn.api.app import create_app
-from schedulearn.api.spec import JobIn
+from schedulearn.api.body.spec import JobIn
 from schedulearn.cli.main import VERBS, app
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"

@@ -9,8 +9,8 @@ import pytest
 LOSE = """
 import os, signal, socket
 from schedulearn.api import server
-from schedulearn.api.connections import limits_for_this_process
-from schedulearn.api.ending import end_on_signals, told_to_end
+from schedulearn.api.http.connections import limits_for_this_process
+from schedulearn.api.http.ending import end_on_signals, told_to_end
 
 class Cleared:
     def __del__(self):

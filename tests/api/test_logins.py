@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.api.spec import iso
+from schedulearn.api.body.spec import iso
 from schedulearn.core.domain.states import JobState
 from schedulearn.service.gateway import logins
 

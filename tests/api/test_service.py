@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.api.limits import BodyLimits
+from schedulearn.api.http.limits import BodyLimits
 from schedulearn.core.domain.errors import StoreError
 from schedulearn.core.domain.node import NodeState
 

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schedulearn.api.pattern import check_pattern
-from schedulearn.api.spec import JobIn, default_name, spec_out
+from schedulearn.api.body.pattern import check_pattern
+from schedulearn.api.body.spec import JobIn, default_name, spec_out
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.spec import JobSpec, Launcher, Metric, Preemptible, Target, WorkerResources, Workers
 from schedulearn.service.gateway.admission.possible import check_possible

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.api import tail
+from schedulearn.api.common import tail
 from schedulearn.core.domain.ids import AttemptId, JobId, WorkerId
 from schedulearn.core.domain.job import HistoryEvent
 from schedulearn.core.domain.states import JobState

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.api.spec import iso
+from schedulearn.api.body.spec import iso
 from schedulearn.core.domain.ids import DeviceId, JobId, NodeName, WorkerId
 from schedulearn.core.domain.job import Attempt, Worker
 from schedulearn.core.domain.outcome import Ending, Outcome

@@ -12,9 +12,9 @@ JSON = {"Content-Type": "application/json"}
 # As large as a body may be. While one is looked at nobody else is answered: what grows with the square would need
 # ten minutes.
 LARGEST = r"""
-from schedulearn.api.limits import MAX_BODY
-from schedulearn.api.spec import default_name
-from schedulearn.api.wellformed import _check_keys
+from schedulearn.api.http.limits import MAX_BODY
+from schedulearn.api.body.spec import default_name
+from schedulearn.api.body.wellformed import _check_keys
 from schedulearn.core.domain.errors import InvalidSpec
 
 fields = ",".join(f'"{i}":0' for i in range(90_000))

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schedulearn.cli.view.terminal import OutputFilter, clean, json_text, only_colours
+from schedulearn.cli.view.terminal import OutputFilter, json_text, only_colours
+from schedulearn.wire.clean import clean
 
 ALLOWED = re.compile(r"\x1b\[(?:[0-9;:]*m|[012]?K|0?J|[0-9]{0,4}[A-G])")
 CONTROLS = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")

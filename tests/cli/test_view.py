@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from schedulearn.cli.common.out import wrapped
-from schedulearn.cli.view import story, terminal, words
+from schedulearn.cli.view import story
 from schedulearn.cli.view.status import status_line
-from schedulearn.cli.view.story import attempt_rows, needs
+from schedulearn.cli.view.story import attempt_rows
 from schedulearn.cli.view.table import Cell, Column, fit, shown, table_lines
 from schedulearn.cli.view.text import broken, columns_of, shortened
+from schedulearn.wire import clean as terminal
+from schedulearn.wire import words
+from schedulearn.wire.facts import needs
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.client import types
 from schedulearn.dashboard.views.timeline import SPANS, Bar, Window, bars, chart, height, iso, lanes, rows, tools
+from schedulearn.wire import types
 
 from .test_views import Reader
 

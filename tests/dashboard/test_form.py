@@ -8,7 +8,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.api.spec import JobIn, spec_out
+from schedulearn.api.body.spec import JobIn, spec_out
 from schedulearn.cli import submit
 from schedulearn.cli.common.job_options import spec_of
 from schedulearn.dashboard.pages.submit import Keys

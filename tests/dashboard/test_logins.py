@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.client import types
 from schedulearn.dashboard.logins import LogIns
+from schedulearn.wire import types
 
 TOKEN = "sl_" + "t" * 43
 

@@ -20,7 +20,6 @@ KNOWN = (
         "schedulearn.core.policies.share",
     },
     {"schedulearn.service.progress", "schedulearn.service.progress.tensorboard"},
-    {"schedulearn.api", "schedulearn.api.routes"},
     {
         "schedulearn.cli",
         "schedulearn.cli.common",

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from schedulearn.api.app import create_app
-from schedulearn.api.spec import JobIn
+from schedulearn.api.body.spec import JobIn
 from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.main import VERBS, app
 from schedulearn.core.domain.ids import JobId, NodeName, WorkerId

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.api.connections import RESERVED, Limits
+from schedulearn.api.http.connections import RESERVED, Limits
 from support.service import PATIENCE, Service
 
 MANY = 6000  # more than there are places

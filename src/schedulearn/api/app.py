@@ -5,12 +5,14 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 
 from schedulearn import __version__
-from schedulearn.api import auditing, problems
-from schedulearn.api.connections import Limits
-from schedulearn.api.crowd import Crowd
-from schedulearn.api.deps import person_of
+from schedulearn.api import auditing
+from schedulearn.api.body.wellformed import well_formed
+from schedulearn.api.common.deps import person_of
 from schedulearn.api.description import describe
-from schedulearn.api.limits import BodyLimits
+from schedulearn.api.http import problems
+from schedulearn.api.http.connections import Limits
+from schedulearn.api.http.crowd import Crowd
+from schedulearn.api.http.limits import BodyLimits
 from schedulearn.api.routes import (
     audit,
     events,
@@ -31,7 +33,6 @@ from schedulearn.api.routes import (
     usage,
     users,
 )
-from schedulearn.api.wellformed import well_formed
 from schedulearn.service.gateway.gateway import Gateway
 
 PREFIX = "/api/v1"

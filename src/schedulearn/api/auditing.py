@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from schedulearn.api.problems import of_error
+from schedulearn.api.http.problems import of_error
 from schedulearn.core.domain.errors import NotAllowed, SchedulearnError
 from schedulearn.service.common.auth import NotAuthenticated, NoToken, NotYours
 from schedulearn.service.gateway.audit import Refusal

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from schedulearn.api.problems import MEDIA_TYPE, Fault, Problem
+from schedulearn.api.http.problems import MEDIA_TYPE, Fault, Problem
 
 Json = dict[str, Any]
 _SCHEMAS = "#/components/schemas/"

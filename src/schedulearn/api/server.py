@@ -14,11 +14,11 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedulearn.api.app import create_app
-from schedulearn.api.connections import Connections, Limits, limits_for_this_process
-from schedulearn.api.door import Server
-from schedulearn.api.ending import told_to_end
-from schedulearn.api.names import guarded_names
-from schedulearn.api.sparing import spare_the_log
+from schedulearn.api.http.connections import Connections, Limits, limits_for_this_process
+from schedulearn.api.http.door import Server
+from schedulearn.api.http.ending import told_to_end
+from schedulearn.api.http.names import guarded_names
+from schedulearn.api.http.sparing import spare_the_log
 from schedulearn.core.domain.errors import SchedulearnError
 from schedulearn.pinned import with_pin
 from schedulearn.service.common.config import Options

@@ -11,7 +11,7 @@ from schedulearn.cli.common.out import note, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view.table import Cell, Column
-from schedulearn.cli.view.words import Json, clock, parameters
+from schedulearn.wire.words import Json, clock, parameters
 
 app = verb_app()
 COLUMNS = (

@@ -9,7 +9,7 @@ import typer
 from schedulearn.cli.common.data import Data, data_folder, server_errors
 from schedulearn.cli.common.out import next_steps, say, say_json
 from schedulearn.cli.common.verb import AsJson, verb_app
-from schedulearn.cli.view.words import size
+from schedulearn.wire.words import size
 
 app = verb_app()
 

@@ -12,7 +12,7 @@ from schedulearn.cli.common.sim_options import study_of, with_sim_options
 from schedulearn.cli.common.study import run_study, write_files
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view.table import Cell, Column
-from schedulearn.cli.view.words import Json
+from schedulearn.wire.words import Json
 
 app = verb_app()
 _NARROW = 2  # columns of figures that are shown however narrow a terminal is

@@ -6,8 +6,9 @@ from schedulearn.cli.common.out import next_steps, of_job, paint, say, say_facts
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
 from schedulearn.cli.view import story, uses
-from schedulearn.cli.view.terminal import clean
-from schedulearn.cli.view.words import FINISHED, STATE_STYLE, Json, why
+from schedulearn.wire.clean import clean
+from schedulearn.wire.facts import facts
+from schedulearn.wire.words import FINISHED, STATE_STYLE, Json, why
 
 app = verb_app()
 _MOST_CURVES, _MOST_WORKERS = 100, 100  # that are shown
@@ -37,7 +38,7 @@ def describe(job: Job, as_json: AsJson = False) -> None:
     if place or why(about):
         say("  " + clean((place or {}).get("text") or why(about)))
     say()
-    say_facts(story.facts(about, now))
+    say_facts(facts(about, now))
     _say_facts("Progress", story.curves(about, series))
     _say_facts("Use", uses.facts(about, used))
     _say_section("Story", story.EVENT_COLUMNS, story.event_rows(events, now))

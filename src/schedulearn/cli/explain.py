@@ -3,8 +3,8 @@
 from schedulearn.cli.common.out import next_steps, paint, say, say_facts, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
-from schedulearn.cli.view.terminal import clean
-from schedulearn.cli.view.words import FINISHED, STATE_STYLE, Json, duration
+from schedulearn.wire.clean import clean
+from schedulearn.wire.words import FINISHED, STATE_STYLE, Json, duration
 
 app = verb_app()
 _AUXILIARY = {"succeeded": "has", "failed": "has", "cancelled": "was"}  # else "is"

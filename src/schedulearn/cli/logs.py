@@ -12,7 +12,7 @@ from schedulearn.cli.common.follow import say_left
 from schedulearn.cli.common.out import JobOutput, note, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, Raw, verb_app
-from schedulearn.cli.view.words import FINISHED, why
+from schedulearn.wire.words import FINISHED, why
 
 app = verb_app()
 

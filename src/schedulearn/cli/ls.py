@@ -9,11 +9,11 @@ from schedulearn.cli.common.out import next_steps, note, say, say_json, say_tabl
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view.jobs import COLUMNS, rows
-from schedulearn.cli.view.words import FINISHED, STATES, Json
+from schedulearn.wire.words import FINISHED, STATES, Json
 
 if TYPE_CHECKING:
     from schedulearn.client import Client
-    from schedulearn.client.types import Job
+    from schedulearn.wire.types import Job
 
 app = verb_app()
 SORTS = ("id", "priority", "submitted_at", "finished_at", "name", "user", "state")

@@ -9,11 +9,11 @@ from schedulearn.cli.common.out import next_steps, of_job, say, say_json, say_ta
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
 from schedulearn.cli.view.table import Cell, Column
-from schedulearn.cli.view.terminal import clean
-from schedulearn.cli.view.words import FINISHED, Json
+from schedulearn.wire.clean import clean
+from schedulearn.wire.words import FINISHED, Json
 
 if TYPE_CHECKING:
-    from schedulearn.client.types import Event
+    from schedulearn.wire.types import Event
 
 app = verb_app()
 COLUMNS = (Column("NODE", flex=True), Column("WHETHER IT CAN TAKE THE JOB NOW", flex=True, wrap=True))

@@ -10,8 +10,8 @@ from schedulearn.cli.common.out import next_steps, note, say, say_facts, say_jso
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view import nodes as view
-from schedulearn.cli.view.terminal import clean
-from schedulearn.cli.view.words import Json, size
+from schedulearn.wire.clean import clean
+from schedulearn.wire.words import Json, size
 
 app = verb_app()
 Name = Annotated[str, typer.Argument(metavar="NODE", help="The node's name.")]

@@ -9,8 +9,8 @@ from schedulearn.cli.common.out import next_steps, say, say_facts, say_json, say
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view.table import Cell, Column
-from schedulearn.cli.view.terminal import clean
-from schedulearn.cli.view.words import Json, clock
+from schedulearn.wire.clean import clean
+from schedulearn.wire.words import Json, clock
 
 app = verb_app()
 COLUMNS = (

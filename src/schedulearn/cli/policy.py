@@ -8,8 +8,8 @@ from schedulearn.cli.common.out import next_steps, note, say, say_facts, say_jso
 from schedulearn.cli.common.params import Params, params_of
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
-from schedulearn.cli.view.terminal import clean
-from schedulearn.cli.view.words import Json, parameters
+from schedulearn.wire.clean import clean
+from schedulearn.wire.words import Json, parameters
 
 app = verb_app()
 _STAGE_HELP = {

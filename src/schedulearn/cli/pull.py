@@ -8,8 +8,8 @@ import typer
 from schedulearn.cli.common.out import say, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
-from schedulearn.cli.view.terminal import clean
-from schedulearn.cli.view.words import size
+from schedulearn.wire.clean import clean
+from schedulearn.wire.words import size
 
 app = verb_app()
 

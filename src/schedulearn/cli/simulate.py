@@ -9,8 +9,8 @@ from schedulearn.cli.common.out import next_steps, say, say_facts, say_json
 from schedulearn.cli.common.sim_options import study_of, with_sim_options
 from schedulearn.cli.common.study import run_study, write_files
 from schedulearn.cli.common.verb import AsJson, verb_app
-from schedulearn.cli.view.terminal import clean
-from schedulearn.cli.view.words import Json, duration
+from schedulearn.wire.clean import clean
+from schedulearn.wire.words import Json, duration
 
 app = verb_app()
 

@@ -13,7 +13,7 @@ from schedulearn.cli.common.job_options import Spec, plain_values, spec_of, with
 from schedulearn.cli.common.out import next_steps, note, note_hint, of_job, say, say_json
 from schedulearn.cli.common.service import ask_again, connect
 from schedulearn.cli.common.verb import HELP, AsJson, verb_app
-from schedulearn.cli.view.words import Json
+from schedulearn.wire.words import Json
 
 if TYPE_CHECKING:
     from schedulearn.client import Client

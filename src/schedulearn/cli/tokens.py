@@ -9,8 +9,8 @@ from schedulearn.cli.common.out import next_steps, note, say, say_json, say_tabl
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view.table import Cell, Column
-from schedulearn.cli.view.words import Json, clock
 from schedulearn.pinned import without_pin
+from schedulearn.wire.words import Json, clock
 
 app = verb_app()
 COLUMNS = (

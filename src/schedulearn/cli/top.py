@@ -13,8 +13,8 @@ from schedulearn.cli.common.out import colourful, say_json
 from schedulearn.cli.common.out import width as terminal_width
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
-from schedulearn.cli.view.terminal import clean
-from schedulearn.cli.view.words import FINISHED
+from schedulearn.wire.clean import clean
+from schedulearn.wire.words import FINISHED
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

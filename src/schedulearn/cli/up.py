@@ -23,6 +23,7 @@ from schedulearn.cli.common.data import (
     write_service,
 )
 from schedulearn.cli.common.errors import Code, Failure
+from schedulearn.cli.common.next import link_words, next_commands
 from schedulearn.cli.common.out import next_steps, say
 from schedulearn.cli.common.verb import verb_app
 from schedulearn.cli.view.nodes import storage_words
@@ -215,7 +216,7 @@ def up(
         return start_detached(options.data, arguments(options), only)
     if only == PAGE:
         return page_alone(options)
-    from schedulearn.api.ending import end_on_signals
+    from schedulearn.api.http.ending import end_on_signals
 
     end_on_signals()
     try:
@@ -236,7 +237,7 @@ def up(
 
 def page_alone(options: "Options") -> int:
     """The page in a process of its own. It needs no data folder: it asks the service for everything."""
-    from schedulearn.api.ending import end_on_signals
+    from schedulearn.api.http.ending import end_on_signals
 
     end_on_signals()
     try:
@@ -286,24 +287,6 @@ def announce(options: "Options", started: "Started") -> None:
         say(f"Warning: {warning}", "yellow")
     next_steps(next_commands(options.data))
     sys.stdout.flush()  # it may be a file that somebody waits for
-
-
-def next_commands(data: Path) -> dict[str, str]:
-    """What is useful once the service runs."""
-    elsewhere = data != data_folder(None)
-    steps = {"use this folder": f"export SCHEDULEARN_DATA={data}"} if elsewhere else {}
-    usual = {"run a job": "schedulearn run -- python train.py", "watch": "schedulearn top"}
-    return {**steps, **usual, "stop (jobs go on)": down_words(data)}
-
-
-def down_words(data: Path) -> str:
-    """What stops all that runs on this folder."""
-    return "schedulearn down" + ("" if data == data_folder(None) else f" --data {data}")
-
-
-def link_words(page: str) -> str:
-    """What prints a link that logs in, where the page is not at the service's own address."""
-    return f"schedulearn tokens link --page {page}"
 
 
 def arguments(options: "Options") -> list[str]:

@@ -10,8 +10,8 @@ from schedulearn.cli.common.job_options import target as read_target
 from schedulearn.cli.common.out import next_steps, of_job, say, say_facts, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
-from schedulearn.cli.view.story import needs, target_words
-from schedulearn.cli.view.words import duration
+from schedulearn.wire.facts import needs, target_words
+from schedulearn.wire.words import duration
 
 if TYPE_CHECKING:
     from schedulearn.client import Client

@@ -9,7 +9,7 @@ from schedulearn.cli.common.out import next_steps, note, say, say_json, say_tabl
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.cli.view.table import Cell, Column
-from schedulearn.cli.view.words import Json
+from schedulearn.wire.words import Json
 
 app = verb_app()
 ROLES = ("admin", "user")

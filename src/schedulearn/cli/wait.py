@@ -9,7 +9,7 @@ from schedulearn.cli.common.errors import Code
 from schedulearn.cli.common.out import of_job, say, say_json
 from schedulearn.cli.common.service import connect, for_each
 from schedulearn.cli.common.verb import AsJson, Jobs, verb_app
-from schedulearn.cli.view.words import Json, duration, why
+from schedulearn.wire.words import Json, duration, why
 
 app = verb_app()
 

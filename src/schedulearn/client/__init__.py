@@ -9,7 +9,6 @@ with Client() as client:
 
 from typing import TYPE_CHECKING, Any
 
-from schedulearn.client import types
 from schedulearn.client.client import Client, new_key
 from schedulearn.client.errors import (
     ApiError,
@@ -26,7 +25,8 @@ from schedulearn.client.errors import (
     WaitTimeout,
 )
 from schedulearn.client.running import STDERR, STDOUT, Running
-from schedulearn.client.types import FINISHED
+from schedulearn.wire import types
+from schedulearn.wire.types import FINISHED
 
 if TYPE_CHECKING:
     from schedulearn.client.snapshot import Entry, Snapshot, list_entries, make_snapshot

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from schedulearn.client import types
 from schedulearn.client.errors import (
     ApiError,
     ClientError,
@@ -26,6 +25,7 @@ from schedulearn.client.streams import LogFollower, Patience, follow_events, sur
 from schedulearn.client.submission import fill_env, working_folder
 from schedulearn.client.transport import Query, Stream, Transport
 from schedulearn.client.unpack import unpack
+from schedulearn.wire import types
 
 if TYPE_CHECKING:
     from schedulearn.client.snapshot import Snapshot

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from schedulearn.client.errors import NoAnswer, ServiceUnreachable
 from schedulearn.client.transport import Transport
-from schedulearn.client.types import FINISHED, Event, Job
+from schedulearn.wire.types import FINISHED, Event, Job
 
 T = TypeVar("T")
 PERSISTENCE = 60.0  # seconds for which a call is repeated whose answer was lost

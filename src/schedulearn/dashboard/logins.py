@@ -17,7 +17,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import NamedTuple
 
-from schedulearn.client import types
+from schedulearn.wire import types
 
 _MOST = 20  # of one user, as many as the service keeps tokens for
 _HERE = "this machine"

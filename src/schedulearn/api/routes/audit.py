@@ -5,10 +5,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from schedulearn.api.convert import audit_out
-from schedulearn.api.deps import Gate, NameFilter, Person
-from schedulearn.api.fields import MAX_ID
-from schedulearn.api.schemas import AuditPage
+from schedulearn.api.body.fields import MAX_ID
+from schedulearn.api.common.convert import audit_out
+from schedulearn.api.common.deps import Gate, NameFilter, Person
+from schedulearn.api.common.schemas import AuditPage
 from schedulearn.service.gateway.views import AuditFilter
 
 router = APIRouter(tags=["service"])

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from schedulearn.api.convert import event_out
-from schedulearn.api.deps import Gate, JobNumber, Streaming
-from schedulearn.api.fields import MAX_ID
-from schedulearn.api.schemas import EventPage
-from schedulearn.api.tail import tail_of
+from schedulearn.api.body.fields import MAX_ID
+from schedulearn.api.common.convert import event_out
+from schedulearn.api.common.deps import Gate, JobNumber, Streaming
+from schedulearn.api.common.schemas import EventPage
+from schedulearn.api.common.tail import tail_of
 from schedulearn.core.domain.ids import JobId
 
 router = APIRouter(tags=["events"])

@@ -8,10 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import Field
 
-from schedulearn.api.deps import AnyCaller, Gate
-from schedulearn.api.fields import MAX_ID, WHOLE, Strict
+from schedulearn.api.body.fields import MAX_ID, WHOLE, Strict
+from schedulearn.api.common.deps import AnyCaller, Gate
+from schedulearn.api.common.schemas import GroupAnswer, GroupTotal, GroupValues, GroupWaiting
 from schedulearn.api.routes.reports import ATTEMPT, WORKER
-from schedulearn.api.schemas import GroupAnswer, GroupTotal, GroupValues, GroupWaiting
 from schedulearn.core.domain.errors import InvalidSpec, NotAllowed
 from schedulearn.core.domain.ids import AttemptId, WorkerId
 from schedulearn.service.gateway.rendezvous import LONGEST_WAIT, Wait

@@ -4,9 +4,9 @@ import asyncio
 
 from fastapi import APIRouter
 
-from schedulearn.api.deps import Gate
-from schedulearn.api.schemas import HealthOut
-from schedulearn.api.spec import iso
+from schedulearn.api.body.spec import iso
+from schedulearn.api.common.deps import Gate
+from schedulearn.api.common.schemas import HealthOut
 from schedulearn.service.gateway.vitals import SOON
 
 router = APIRouter(tags=["service"])

@@ -9,11 +9,20 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
-from schedulearn.api.convert import attempt_out, explanation_out, job_out, series_out
-from schedulearn.api.deps import Gate, JobNumber, NameFilter, Offset, Person, Streaming
-from schedulearn.api.fields import MOST_CURVES, WHOLE, Cores, Deadline, Duration, Priority, Strict, deadline_at
-from schedulearn.api.schemas import AttemptPage, DryRun, ExplanationOut, JobOut, JobPage, MetricsOut, MoveOut, MovePage
-from schedulearn.api.spec import JobIn, TargetField, WorkersChange, WorkersIn, spec_out
+from schedulearn.api.body.fields import MOST_CURVES, WHOLE, Cores, Deadline, Duration, Priority, Strict, deadline_at
+from schedulearn.api.body.spec import JobIn, TargetField, WorkersChange, WorkersIn, spec_out
+from schedulearn.api.common.convert import attempt_out, explanation_out, job_out, series_out
+from schedulearn.api.common.deps import Gate, JobNumber, NameFilter, Offset, Person, Streaming
+from schedulearn.api.common.schemas import (
+    AttemptPage,
+    DryRun,
+    ExplanationOut,
+    JobOut,
+    JobPage,
+    MetricsOut,
+    MoveOut,
+    MovePage,
+)
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.states import FINISHED, JobState
 from schedulearn.service.common.auth import Caller

@@ -5,11 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from schedulearn.api.deps import Gate, Person, Visitor
-from schedulearn.api.fields import Strict
+from schedulearn.api.body.fields import Strict
+from schedulearn.api.body.spec import iso
+from schedulearn.api.common.deps import Gate, Person, Visitor
+from schedulearn.api.common.schemas import LoginOut, NewTokenOut
 from schedulearn.api.routes.users import UserName
-from schedulearn.api.schemas import LoginOut, NewTokenOut
-from schedulearn.api.spec import iso
 
 router = APIRouter(tags=["users"])
 

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from schedulearn.api.deps import Gate, JobNumber, Streaming
-from schedulearn.api.fields import MAX_ID
-from schedulearn.api.looks import looks_of
+from schedulearn.api.body.fields import MAX_ID
+from schedulearn.api.common.deps import Gate, JobNumber, Streaming
+from schedulearn.api.common.looks import looks_of
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.states import FINISHED
 from schedulearn.service.gateway.gateway import Gateway

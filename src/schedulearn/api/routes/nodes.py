@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import AfterValidator, Field
 
-from schedulearn.api.convert import node_out
-from schedulearn.api.deps import Gate, Name, Person
-from schedulearn.api.fields import ENGINE_ADDRESS, ONE_LINE, ImageName, Strict, one_line
-from schedulearn.api.schemas import NewNodeOut, NodeOut, NodePage
+from schedulearn.api.body.fields import ENGINE_ADDRESS, ONE_LINE, ImageName, Strict, one_line
+from schedulearn.api.common.convert import node_out
+from schedulearn.api.common.deps import Gate, Name, Person
+from schedulearn.api.common.schemas import NewNodeOut, NodeOut, NodePage
 from schedulearn.core.domain.ids import NodeName
 from schedulearn.service.gateway.servers import LABEL_NAME, MOST_LABELS, NewNode
 

@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from schedulearn.api.deps import Gate, NameFilter, Person
-from schedulearn.api.fields import Strict
-from schedulearn.api.spec import AddressField, iso
+from schedulearn.api.body.fields import Strict
+from schedulearn.api.body.spec import AddressField, iso
+from schedulearn.api.common.deps import Gate, NameFilter, Person
 from schedulearn.service.gateway.views import Notice
 from schedulearn.service.notify.subscriptions import MOST, NotifyView
 

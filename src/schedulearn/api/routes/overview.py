@@ -2,10 +2,10 @@
 
 from fastapi import APIRouter
 
-from schedulearn.api.convert import explanation_out, holder_out, job_out, node_out, policy_in_force
-from schedulearn.api.deps import Gate, Person
-from schedulearn.api.schemas import OverviewOut, WaitingOut
-from schedulearn.api.spec import iso
+from schedulearn.api.body.spec import iso
+from schedulearn.api.common.convert import explanation_out, holder_out, job_out, node_out, policy_in_force
+from schedulearn.api.common.deps import Gate, Person
+from schedulearn.api.common.schemas import OverviewOut, WaitingOut
 
 router = APIRouter(tags=["service"])
 

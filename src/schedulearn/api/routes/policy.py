@@ -5,10 +5,10 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import Field
 
-from schedulearn.api.convert import policy_out
-from schedulearn.api.deps import Gate, Person
-from schedulearn.api.fields import Line, Strict
-from schedulearn.api.schemas import PolicyOut
+from schedulearn.api.body.fields import Line, Strict
+from schedulearn.api.common.convert import policy_out
+from schedulearn.api.common.deps import Gate, Person
+from schedulearn.api.common.schemas import PolicyOut
 
 router = APIRouter(tags=["policy"])
 

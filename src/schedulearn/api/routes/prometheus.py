@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from schedulearn.api.deps import Gate
+from schedulearn.api.common.deps import Gate
 from schedulearn.core.domain.states import JobState
 from schedulearn.service.gateway.views import Counts, WorkerUsage
 

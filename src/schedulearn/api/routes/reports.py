@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar
 from fastapi import APIRouter, Path
 from pydantic import AfterValidator, Field
 
-from schedulearn.api.deps import AnyCaller, Gate
-from schedulearn.api.fields import MAX_ID, WHOLE, Line, Strict, invalid
-from schedulearn.api.schemas import Accepted
+from schedulearn.api.body.fields import MAX_ID, WHOLE, Line, Strict, invalid
+from schedulearn.api.common.deps import AnyCaller, Gate
+from schedulearn.api.common.schemas import Accepted
 from schedulearn.core.domain.ids import AttemptId, WorkerId
 from schedulearn.service.gateway.views import Point
 

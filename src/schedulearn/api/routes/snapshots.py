@@ -7,7 +7,7 @@ from anyio.lowlevel import RunVar
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from schedulearn.api.deps import Gate, Person
+from schedulearn.api.common.deps import Gate, Person
 from schedulearn.core.domain.errors import NotFound
 
 _BINARY = {"type": "string", "format": "binary"}

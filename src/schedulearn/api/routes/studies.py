@@ -6,10 +6,10 @@ from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, Field
 
-from schedulearn.api.deps import Gate, Person
-from schedulearn.api.fields import ONE_LINE, Line, Strict, one_line
-from schedulearn.api.schemas import StudyOut, StudyPage, StudyProgress, StudyTable
-from schedulearn.api.spec import iso
+from schedulearn.api.body.fields import ONE_LINE, Line, Strict, one_line
+from schedulearn.api.body.spec import iso
+from schedulearn.api.common.deps import Gate, Person
+from schedulearn.api.common.schemas import StudyOut, StudyPage, StudyProgress, StudyTable
 from schedulearn.service.common.auth import Caller
 from schedulearn.service.studies.studies import MOST_TRACE, NAME, Study, Wanted
 

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from schedulearn.api.convert import span_out
-from schedulearn.api.deps import Gate
-from schedulearn.api.schemas import TimelineOut
-from schedulearn.api.spec import iso
+from schedulearn.api.body.spec import iso
+from schedulearn.api.common.convert import span_out
+from schedulearn.api.common.deps import Gate
+from schedulearn.api.common.schemas import TimelineOut
 from schedulearn.core.domain.errors import InvalidSpec
 
 router = APIRouter(tags=["service"])

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from schedulearn.api.deps import Gate, JobNumber, Offset
-from schedulearn.api.fields import MOST_CURVES
-from schedulearn.api.usage import UsageOut, worker_usage_out
+from schedulearn.api.body.fields import MOST_CURVES
+from schedulearn.api.common.deps import Gate, JobNumber, Offset
+from schedulearn.api.common.usage import UsageOut, worker_usage_out
 from schedulearn.core.domain.ids import JobId
 
 router = APIRouter(tags=["jobs"])

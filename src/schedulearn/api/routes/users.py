@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path
 from pydantic import AfterValidator, Field
 
-from schedulearn.api.convert import user_out
-from schedulearn.api.deps import Gate, Name, Person
-from schedulearn.api.fields import MAX_ID, ONE_LINE, WHOLE, Priority, Strict, one_line
-from schedulearn.api.schemas import NewTokenOut, NewUserOut, TokenOut, TokenPage, UserOut, UserPage
-from schedulearn.api.spec import iso
+from schedulearn.api.body.fields import MAX_ID, ONE_LINE, WHOLE, Priority, Strict, one_line
+from schedulearn.api.body.spec import iso
+from schedulearn.api.common.convert import user_out
+from schedulearn.api.common.deps import Gate, Name, Person
+from schedulearn.api.common.schemas import NewTokenOut, NewUserOut, TokenOut, TokenPage, UserOut, UserPage
 from schedulearn.service.common.identity import FIRST_PERSON, LARGEST
 from schedulearn.service.gateway.views import TokenRow, UserChanges, UserRow
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from schedulearn.cli.common.errors import Code
 from schedulearn.cli.common.out import next_steps, of_job, paint, say, say_json
 from schedulearn.cli.common.service import connect, for_each
-from schedulearn.cli.view.words import STATE_STYLE
+from schedulearn.wire.words import STATE_STYLE
 
 if TYPE_CHECKING:
     from schedulearn.client import Client

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from schedulearn.cli.common.data import PAGE, holds_role, service_url
 from schedulearn.cli.common.errors import Code, Failure
+from schedulearn.cli.common.next import down_words, link_words, next_commands
 from schedulearn.cli.common.out import next_steps, say
 from schedulearn.pinned import address_of, without_pin
 
@@ -92,16 +93,12 @@ def _since(log: Path, begin: int) -> str:
 
 
 def _say_page(pid: int, url: str, data: Path, log: Path) -> None:
-    from schedulearn.cli.up import down_words, link_words
-
     page = without_pin(url)
     say(f"The page runs at {page} (pid {pid}).", "green")
     next_steps({"a link that logs you in": link_words(page), "its log": f"tail -f {log}", "stop it": down_words(data)})
 
 
 def _say(pid: int, url: str, data: Path, log: Path, begin: int) -> None:
-    from schedulearn.cli.up import next_commands
-
     say(f"The service runs at {without_pin(url)} (pid {pid})." if url else f"The scheduler runs (pid {pid}).", "green")
     for line in _since(log, begin).splitlines():
         if line.startswith(("fingerprint:", "token:", "page:", "Warning:")):

@@ -4,7 +4,7 @@ import sys
 from enum import IntEnum
 
 from schedulearn.cli.common.out import note, paint
-from schedulearn.cli.view.terminal import clean
+from schedulearn.wire.clean import clean
 
 EXIT_CODES = """\
 Exit codes:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from schedulearn.cli.common.errors import Code
 from schedulearn.cli.common.out import JobOutput, colourful, next_steps, note, of_job, paint, say, width
 from schedulearn.cli.view.status import status_line
-from schedulearn.cli.view.terminal import clean
 from schedulearn.cli.view.text import shortened
-from schedulearn.cli.view.words import FINISHED, Json, duration, metric, why
+from schedulearn.wire.clean import clean
+from schedulearn.wire.words import FINISHED, Json, duration, metric, why
 
 if TYPE_CHECKING:
     from schedulearn.client import Client

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from schedulearn.cli.view.table import Column, Row, table_lines
-from schedulearn.cli.view.terminal import OutputFilter, clean, json_text, only_colours
+from schedulearn.cli.view.terminal import OutputFilter, json_text, only_colours
 from schedulearn.cli.view.text import broken, coloured, columns_of
+from schedulearn.wire.clean import clean
 
 _NARROW = 20  # columns: with less room a value goes below its label
 

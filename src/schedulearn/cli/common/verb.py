@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from schedulearn.cli.view.terminal import clean
+from schedulearn.wire.clean import clean
 
 HELP = {"help_option_names": ["-h", "--help"]}
 

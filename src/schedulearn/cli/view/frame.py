@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from schedulearn.cli.view import nodes as node_view
 from schedulearn.cli.view.jobs import curve
 from schedulearn.cli.view.table import Cell, Column, Row, table_lines
-from schedulearn.cli.view.terminal import clean
 from schedulearn.cli.view.text import coloured
-from schedulearn.cli.view.words import (
+from schedulearn.wire.clean import clean
+from schedulearn.wire.words import (
     STATE_STYLE,
     Json,
     ago,

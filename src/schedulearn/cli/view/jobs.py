@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from schedulearn.cli.view.table import Cell, Column, Row
-from schedulearn.cli.view.words import (
+from schedulearn.wire.words import (
     STATE_STYLE,
     Json,
     duration,

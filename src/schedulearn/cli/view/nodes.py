@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from schedulearn.cli.view.table import Cell, Column, Row
-from schedulearn.cli.view.terminal import clean
-from schedulearn.cli.view.words import STATE_STYLE, Json, ago, bar, size
+from schedulearn.wire.clean import clean
+from schedulearn.wire.words import STATE_STYLE, Json, ago, bar, size
 
 COLUMNS = (
     Column("NODE", flex=True),

@@ -1,7 +1,7 @@
 """One line that says how a job stands."""
 
-from schedulearn.cli.view.terminal import clean
-from schedulearn.cli.view.words import Json, bar, duration, eta, metric, share_done, sparkline, steps_done, why
+from schedulearn.wire.clean import clean
+from schedulearn.wire.words import Json, bar, duration, eta, metric, share_done, sparkline, steps_done, why
 
 
 def status_line(job: Json, place: Json | None = None) -> str:

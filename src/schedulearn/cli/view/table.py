@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
 
-from schedulearn.cli.view.terminal import clean
 from schedulearn.cli.view.text import Paint, broken, columns_of, filled, shortened
+from schedulearn.wire.clean import clean
 
 _GAP = "  "
 _LEAST = 8  # letters that a shortened column keeps

@@ -9,9 +9,8 @@ import json
 import re
 import unicodedata
 
-_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, marks that cannot be seen (such as those that turn the direction)
-_SPACES = "\t\n\v\f\r\x85\u2028\u2029"
-_NOT_ASCII = re.compile(r"[^ -~]")
+from schedulearn.wire.clean import HIDDEN, NOT_ASCII, visible
+
 _CONTROL_IN_JSON = re.compile(r"[^\x00-~]")  # what is below a space is escaped by `json` itself
 
 _SHOWN = re.compile(r"[^\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]+")  # \b, \t, \n and \r stay on the line, or end it
@@ -29,21 +28,6 @@ _COUNT = re.compile(r"[0-9]{0,4}")
 _COLOURED = re.compile(r"\x1b\[[0-9;:]{0,64}m")
 
 
-def clean(text: object) -> str:
-    """One line in which everything is seen: spaces for breaks, and an escape such as \\x1b for what is hidden."""
-    return _NOT_ASCII.sub(_visible, str(text))
-
-
-def _visible(match: re.Match[str]) -> str:
-    if match[0] in _SPACES:
-        return " "
-    return _escape(match[0]) if unicodedata.category(match[0]) in _HIDDEN else match[0]
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
-
-
 def only_colours(text: str) -> str:
     """Lines in colours: whatever else steers a terminal is shown as an escape."""
     shown, at = "", 0
@@ -54,7 +38,7 @@ def only_colours(text: str) -> str:
 
 
 def _lines(text: str) -> str:
-    return _NOT_ASCII.sub(lambda m: m[0] if m[0] in "\n\t" else _visible(m), text)
+    return NOT_ASCII.sub(lambda m: m[0] if m[0] in "\n\t" else visible(m), text)
 
 
 def json_text(value: object) -> str:
@@ -63,7 +47,7 @@ def json_text(value: object) -> str:
 
 
 def _json_escape(match: re.Match[str]) -> str:
-    return json.dumps(match[0])[1:-1] if unicodedata.category(match[0]) in _HIDDEN else match[0]
+    return json.dumps(match[0])[1:-1] if unicodedata.category(match[0]) in HIDDEN else match[0]
 
 
 class OutputFilter:

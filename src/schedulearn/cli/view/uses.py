@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from schedulearn.cli.view.words import FINISHED, Json, duration, size, sparkline
+from schedulearn.wire.words import FINISHED, Json, duration, size, sparkline
 
 
 def facts(job: Json, workers: Sequence[Json]) -> list[tuple[str, str]]:

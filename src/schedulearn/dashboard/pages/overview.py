@@ -3,11 +3,11 @@
 from fastapi import Request
 from nicegui import ui
 
-from schedulearn.client import types
 from schedulearn.dashboard.frame import Frame, serve
 from schedulearn.dashboard.live import Live
 from schedulearn.dashboard.views import overview as view
 from schedulearn.dashboard.views.servers import servers as map_of_servers
+from schedulearn.wire import types
 
 
 def register() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 from nicegui import ui
 
-from schedulearn.client import types
 from schedulearn.dashboard.dialogs import Dialog
 from schedulearn.dashboard.frame import Frame
 from schedulearn.dashboard.live import Live
 from schedulearn.dashboard.markup import el
 from schedulearn.dashboard.views.policies import STAGES, parameters_of
+from schedulearn.wire import types
 
 
 def switch(frame: Frame, policy: types.Policy, preset: str, again: Callable[[], Awaitable[object]]) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from schedulearn.cli.view.words import instant
-from schedulearn.client import types
+from schedulearn.wire import types
+from schedulearn.wire.words import instant
 
 Option = dict[str, Any]
 Points = list[tuple[float, float | None]]  # milliseconds since the epoch, value

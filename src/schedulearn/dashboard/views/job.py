@@ -7,12 +7,12 @@ from typing import Any
 
 import yaml
 
-from schedulearn.cli.view import story as told
-from schedulearn.cli.view.words import duration, instant, nodes_of, why
 from schedulearn.client import FINISHED, types
 from schedulearn.dashboard.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.overview import metric_of, progress_of
 from schedulearn.dashboard.views.parts import dot, empty, facts, panel, pill, spark, table, when
+from schedulearn.wire import facts as told
+from schedulearn.wire.words import duration, instant, nodes_of, why
 
 _STORY = [("Time", "key"), ("After", "num w2"), ("What", ""), ("Cause", "why")]
 _ATTEMPTS = [("Worker", ""), ("Where", ""), ("Devices", "w1"), ("Started", "num w2"), ("Ran", "num"), ("Ended", "why")]
@@ -94,7 +94,7 @@ def attempts(found: Sequence[types.Attempt], now: datetime) -> Safe:
 def _worker(attempt: types.Attempt, worker: types.AttemptWorker, now: datetime) -> Sequence[Child]:
     begin, end = instant(worker["started_at"]), instant(worker["ended_at"])
     ran = duration(max(0.0, round(((end or now) - begin).total_seconds()))) if begin else ""
-    ended = told.attempt_rows([{**attempt, "workers": [worker]}], now)[0][-1]
+    ended = told.worker_end(attempt, worker)
     devices = ", ".join(worker["devices"])
     return (
         worker["worker"],

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import parse_qs, urlencode
 
-from schedulearn.cli.view.words import STATES, duration, why
-from schedulearn.client import types
 from schedulearn.dashboard.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.overview import metric_of, progress_of
 from schedulearn.dashboard.views.parts import START, cell_of, empty, job_link, pill, since, spark, whole_table
+from schedulearn.wire import types
+from schedulearn.wire.words import STATES, duration, why
 
 SIZE = 50  # rows of a page
 _GROUPS = ("active", "finished", *STATES)

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from schedulearn.cli.view.words import duration, instant, nodes_of, number, why
-from schedulearn.client import types
 from schedulearn.dashboard.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.parts import (
     START,
@@ -22,6 +20,8 @@ from schedulearn.dashboard.views.parts import (
     table,
 )
 from schedulearn.dashboard.views.servers import Words, by_job, core_words, used_of
+from schedulearn.wire import types
+from schedulearn.wire.words import duration, instant, nodes_of, number, why
 
 RUNNING = [
     ("Job", "grow"), ("User", "w1"), ("Progress", ""), ("Metric", "num"), ("Curve", "w2"), ("Workers", "num w2"),

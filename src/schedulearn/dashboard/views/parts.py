@@ -5,9 +5,9 @@ from colorsys import hls_to_rgb
 from datetime import datetime
 from functools import cache
 
-from schedulearn.cli.view.words import duration, instant, number, size
-from schedulearn.client import types
 from schedulearn.dashboard.markup import Child, Safe, el, join
+from schedulearn.wire import types
+from schedulearn.wire.words import duration, instant, number, size
 
 _GOLDEN = 137.508  # degrees: neighbours in number are far apart in colour
 _READABLE = 4.6  # a contrast, with a little to spare for rounding

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from schedulearn.cli.view.words import parameters
-from schedulearn.client import types
 from schedulearn.dashboard.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.parts import coded, facts, panel
+from schedulearn.wire import types
+from schedulearn.wire.words import parameters
 
 STAGES = {
     "order": "who goes first",

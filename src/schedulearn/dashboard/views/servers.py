@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from schedulearn.client import types
 from schedulearn.dashboard.markup import Safe, el, join
 from schedulearn.dashboard.views.parts import bytes_of, colour, cores, empty, hue, job_link, panel, pill
+from schedulearn.wire import types
 
 Words = Callable[[float], str]  # how an amount is written
 Holders = dict[int, list[types.Holder]]  # by job

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from urllib.parse import quote
 
-from schedulearn.client import types
 from schedulearn.dashboard.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.parts import bar, empty, panel, percent, since, table, when, whole_table
+from schedulearn.wire import types
 
 _KINDS = {"done": "succeeded", "cancelled": "cancelled"}  # the colour of a state
 _COLUMNS = (("Report", "grow"), ("Kind", "w2"), ("State", ""), ("By", "w2"), ("When", "num"), ("In short", "why"))

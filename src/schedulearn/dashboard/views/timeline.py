@@ -7,11 +7,11 @@ from math import inf
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
-from schedulearn.cli.view.words import duration, instant
-from schedulearn.client import types
 from schedulearn.dashboard.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.charts import AXIS, GREY, LINE, TOOLTIP, Option
 from schedulearn.dashboard.views.parts import colour, empty, job_link, table, when
+from schedulearn.wire import types
+from schedulearn.wire.words import duration, instant
 
 SPANS = (
     (60, "1 min"), (600, "10 min"), (3600, "1 h"), (6 * 3600, "6 h"), (86400, "1 d"), (7 * 86400, "1 w"),

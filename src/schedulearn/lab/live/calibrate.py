@@ -7,9 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from schedulearn.client import Client
-from schedulearn.client.types import Job
 from schedulearn.lab.live.programs import Pace, training
 from schedulearn.lab.live.service import LiveError, Place
+from schedulearn.wire.types import Job
 
 _STEPS = 80
 _PATIENCE = 600.0

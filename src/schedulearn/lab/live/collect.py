@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from schedulearn.client import Client
-from schedulearn.client import types as told
 from schedulearn.lab.experiments.runs import Event, Growth, JobRun, Run, Stay, Timeline, Use
 from schedulearn.lab.live.calibrate import moment
 from schedulearn.lab.traces.types import Workload
+from schedulearn.wire import types as told
 
 _POINTS = 2000  # of usage: all that the service keeps
 Since = Callable[[str], float]  # a moment, in the time of the published experiment

@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
 
-from schedulearn.api.connections import Connection, Connections
-from schedulearn.api.ending import told_to_end
+from schedulearn.api.http.connections import Connection, Connections
+from schedulearn.api.http.ending import told_to_end
 
 TRUST = "schedulearn.trust"  # in a request's scope: call it once it is known who asks
 _BACKLOG = 2048

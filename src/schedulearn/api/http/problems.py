@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from schedulearn.api.crowd import TooMany
+from schedulearn.api.http.crowd import TooMany
 from schedulearn.core.domain.errors import (
     Conflict,
     ImpossibleRequest,

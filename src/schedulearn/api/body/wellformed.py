@@ -16,7 +16,7 @@ from fastapi import Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
-from schedulearn.api.fields import DATE_TEXT, near_to
+from schedulearn.api.body.fields import DATE_TEXT, near_to
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.units import short
 

@@ -3,7 +3,8 @@
 from math import isfinite
 from typing import Any
 
-from schedulearn.api.schemas import (
+from schedulearn.api.body.spec import iso, spec_out
+from schedulearn.api.common.schemas import (
     AttemptOut,
     AuditOut,
     DeviceOut,
@@ -26,7 +27,6 @@ from schedulearn.api.schemas import (
     WeightOut,
     WorkerOut,
 )
-from schedulearn.api.spec import iso, spec_out
 from schedulearn.core.domain.ids import WorkerId
 from schedulearn.core.domain.job import Attempt, Job, Lease, Worker
 from schedulearn.core.domain.outcome import Outcome

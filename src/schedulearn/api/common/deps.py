@@ -11,9 +11,9 @@ from fastapi.security.http import HTTPAuthorizationCredentials
 from pydantic import AfterValidator, Field
 from starlette.concurrency import run_in_threadpool
 
-from schedulearn.api.crowd import TICKET
-from schedulearn.api.door import TRUST
-from schedulearn.api.fields import MAX_ID, ONE_LINE, one_line
+from schedulearn.api.body.fields import MAX_ID, ONE_LINE, one_line
+from schedulearn.api.http.crowd import TICKET
+from schedulearn.api.http.door import TRUST
 from schedulearn.service.common.auth import Caller, NoToken
 from schedulearn.service.gateway.gateway import Gateway
 from schedulearn.service.gateway.views import Actor, acting

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from schedulearn.api.fields import (
+from schedulearn.api.body.fields import (
     KEEPABLE,
     MAX_ID,
     MAX_NUMBER,
@@ -30,7 +30,7 @@ from schedulearn.api.fields import (
     one_line,
     plainly,
 )
-from schedulearn.api.pattern import MAX_LENGTH, check_pattern
+from schedulearn.api.body.pattern import MAX_LENGTH, check_pattern
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.notice import ALLOWED as ADDRESSES_ALLOWED
 from schedulearn.core.domain.notice import parse_address

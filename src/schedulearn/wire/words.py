@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from schedulearn.cli.view.terminal import clean
+from schedulearn.wire.clean import clean
 
 Json = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from pydantic import BaseModel
 
-from schedulearn.api.spec import iso
+from schedulearn.api.body.spec import iso
 from schedulearn.core.domain.usage import Usage, cores_used
 from schedulearn.service.gateway.views import WorkerUsage
 

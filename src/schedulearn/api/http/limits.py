@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from schedulearn.api.problems import http_problem, problem
+from schedulearn.api.http.problems import http_problem, problem
 from schedulearn.core.domain.units import format_size
 from schedulearn.service.common.auth import NotAuthenticated
 

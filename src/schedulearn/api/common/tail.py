@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from starlette.concurrency import run_in_threadpool
 
-from schedulearn.api.convert import event_out
+from schedulearn.api.common.convert import event_out
 from schedulearn.core.domain.ids import JobId
 from schedulearn.service.gateway.gateway import Gateway
 

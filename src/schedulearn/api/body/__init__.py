@@ -1,0 +1,1 @@
+"""What is sent: how fields, job specs and parameters are read and checked."""
