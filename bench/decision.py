@@ -6,7 +6,7 @@ import time
 
 from bench.figures import Figures, timed
 from schedulearn.core.control.apply import apply
-from schedulearn.core.control.cycle import run_cycle
+from schedulearn.core.control.cycle import apply_all, plan
 from schedulearn.core.control.decide import decide
 from schedulearn.core.control.forecast import forecast_starts
 from schedulearn.core.control.state import State
@@ -83,11 +83,12 @@ def _busy_state(policy: Policy, queued: int) -> State:
     rng = random.Random(1)
     state = State(policy.order, _GuessedFacts(), [_node(n) for n in range(NODES)])
     full = [_job(n, workers) for n, workers in enumerate(_sizes(rng), 1)]
-    run_cycle(state, policy, [ev.Submitted(0.0, job) for job in full], 0.0)
+    apply_all(state, [ev.Submitted(0.0, job) for job in full], 0.0)
+    plan(state, policy, 0.0)
     _settle(state, policy)
     for n in range(queued):
         apply(state, ev.Submitted(0.0, _job(RUNNING * 10 + n, rng.choice((1, 2, 4, 8, 16)))))
-    run_cycle(state, policy, [], 0.0)
+    plan(state, policy, 0.0)
     _settle(state, policy)
     for worker in state.attempts[min(state.attempts)].workers:
         apply(state, ev.WorkerExited(1.0, worker.id, Outcome(Ending.EXITED, exit_code=0)))
@@ -103,7 +104,7 @@ def _settle(state: State, policy: Policy) -> None:
                     apply(state, ev.WorkerStarted(0.0, worker.id))
             elif isinstance(command, StopWorker):
                 apply(state, ev.WorkerExited(0.0, command.worker, Outcome(Ending.SIGNALLED, signal=15)))
-        run_cycle(state, policy, [], 0.0)
+        plan(state, policy, 0.0)
 
 
 def _sizes(rng: random.Random) -> list[int]:

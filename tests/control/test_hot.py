@@ -16,8 +16,8 @@ from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.spec import Launcher, Preemptible, Workers
 from schedulearn.core.domain.states import JobState, StopReason
-from schedulearn.core.estimate.facts import AssumedFacts
 from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
+from support.facts import AssumedFacts
 
 NOT_STARTED = Outcome(Ending.NOT_STARTED, detail="no such file")
 GRACE = 30.0  # of a job that does not say otherwise

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from schedulearn.core.control.decide import decide
 from schedulearn.core.control.hysteresis import drop_what_does_not_pay
 from schedulearn.core.control.restore import restore
-from schedulearn.core.estimate.facts import AssumedFacts
 from schedulearn.core.policies.presets import PRESETS
 from support.builders import OK, World, job, node
+from support.facts import AssumedFacts
 from support.walks import check, do
 
 _sizes = st.tuples(st.integers(0, 4), st.sampled_from([0.5, 1, 2]), st.integers(1, 3), st.integers(0, 2))

@@ -16,9 +16,9 @@ from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.spec import Launcher, Preemptible
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.estimate.facts import AssumedFacts
 from schedulearn.core.policies.stages import Contest
 from support.builders import OK, World, job, node
+from support.facts import AssumedFacts
 
 PRESETS = [
     "fifo", "srjf", "srtf", "srsf", "edf", "tiresias", "gandiva", "elastic-fifo", "elastic-srjf", "k8s-default",

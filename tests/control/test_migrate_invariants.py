@@ -13,9 +13,9 @@ from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState, StopReason
-from schedulearn.core.estimate.facts import AssumedFacts
 from schedulearn.core.policies.presets import PRESETS
 from support.builders import KILLED, LOST, OK, World, job, node
+from support.facts import AssumedFacts
 
 EVERY = 100.0  # seconds between two looks of consolidate
 _nodes = st.lists(st.integers(1, 4), min_size=2, max_size=4)  # GPUs of each

@@ -19,10 +19,10 @@ from schedulearn.core.domain.job import Job, Spot
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.estimate.facts import AssumedFacts
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.policies.presets import build_policy
 from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
+from support.facts import AssumedFacts
 
 GB = 1_000_000_000
 ONE, TWO = JobId(1), JobId(2)

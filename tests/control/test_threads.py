@@ -11,8 +11,8 @@ from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.domain.usage import Limits
-from schedulearn.core.estimate.facts import AssumedFacts
 from support.builders import KILLED, World, job, node
+from support.facts import AssumedFacts
 
 ONE = JobId(1)
 WORKER = WorkerId(ONE, 1, 0)

@@ -16,13 +16,13 @@ from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job, Spot
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.estimate.facts import AssumedFacts
 from schedulearn.core.policies.loads import Load, ends, loads_of
 from schedulearn.core.policies.migrate.balance import Balance
 from schedulearn.core.policies.place.least_work import LeastWork
 from schedulearn.core.policies.presets import build_policy
 from schedulearn.core.policies.stages import Moves
 from support.builders import job, node
+from support.facts import AssumedFacts
 
 CORES, COST = 4, 3.0
 

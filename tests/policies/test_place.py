@@ -21,7 +21,6 @@ from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.spec import JobSpec, WorkerResources, Workers
-from schedulearn.core.estimate.facts import AssumedFacts
 from schedulearn.core.policies.place import branch_and_bound, genetic, hungarian
 from schedulearn.core.policies.place.solve import (
     Assignment,
@@ -39,6 +38,7 @@ from schedulearn.core.policies.registry import STAGES, stage
 from schedulearn.core.policies.stages import Memory
 from schedulearn.lab.sim.cluster import make_node
 from support.builders import World, job, node
+from support.facts import AssumedFacts
 
 ALL = sorted(STAGES["place"])
 ON_FEW_NODES = [name for name in ALL if name != "k8s-default"]

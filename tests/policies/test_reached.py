@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.spec import Target
-from schedulearn.core.estimate.facts import AssumedFacts
 from schedulearn.core.policies.loads import loads_of, usual_seconds
 from schedulearn.core.policies.place.procon import Procon
 from schedulearn.core.policies.share.flowcon import FlowCon
 from schedulearn.core.policies.share.shortest import Shortest
 from schedulearn.core.policies.sharing import Share
 from support.builders import World, job, node
+from support.facts import AssumedFacts
 from support.machine import Machine
 
 STAGES = {"flowcon": FlowCon, "shortest": Shortest}

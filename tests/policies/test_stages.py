@@ -9,10 +9,10 @@ from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.spec import Preemptible
-from schedulearn.core.estimate.facts import AssumedFacts
 from schedulearn.core.policies.order.srjf_aged import SrjfAged
 from schedulearn.core.policies.presets import PRESETS, available, build_policy
 from support.builders import World, job, node
+from support.facts import AssumedFacts
 
 
 def nodes(*gpus: int) -> list:  # type: ignore[type-arg]

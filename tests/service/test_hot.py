@@ -12,8 +12,6 @@ from schedulearn.core.domain.spec import Launcher as LauncherKind
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import FINISHED
 from schedulearn.executors.common.paths import WorkerPaths
-from schedulearn.lab.sim.executor import SimulatedExecutor, World
-from schedulearn.lab.sim.worker import Behaviour
 from schedulearn.service.common.config import DataFolder
 from schedulearn.service.common.identity import Identities
 from schedulearn.service.common.roles import SchedulerLease
@@ -25,6 +23,8 @@ from schedulearn.store import Point, Store, open_store
 from support.builders import KILLED, node, spec
 from support.clock import HandClock
 from support.scheduling import Bench
+from support.simulated_executor import SimulatedExecutor, World
+from support.simulated_worker import Behaviour
 
 CORES = 4
 STEP = 0.5  # seconds between two cycles

@@ -6,13 +6,13 @@ from schedulearn.core.control.state import State
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.estimate.facts import AssumedFacts
 from schedulearn.core.policies.order.fifo import Fifo
 from schedulearn.service.common.config import DataFolder
 from schedulearn.service.loop.requests import to_event
 from schedulearn.store import Request, Store
 from support.builders import BROKEN, job
 from support.clock import HandClock
+from support.facts import AssumedFacts
 from support.scheduling import Bench
 
 NOW = 50.0

@@ -13,8 +13,8 @@ from schedulearn.core.domain.outcome import Ending
 from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.spec import JobSpec
 from schedulearn.core.domain.usage import Limits
-from schedulearn.lab.sim.executor import SimulatedExecutor, World
-from schedulearn.lab.sim.worker import Behaviour
+from support.simulated_executor import SimulatedExecutor, World
+from support.simulated_worker import Behaviour
 
 HERE = NodeName("here")
 SAVING = Behaviour(runs=100.0, term_takes=5.0, term_code=3)

@@ -4,7 +4,7 @@ from typing import Any
 
 from schedulearn.core.control.apply import apply
 from schedulearn.core.control.contest import Decision
-from schedulearn.core.control.cycle import run_cycle
+from schedulearn.core.control.cycle import apply_all, plan
 from schedulearn.core.control.state import Changes, State
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.ids import DeviceId, JobId, NodeName, WorkerId
@@ -14,8 +14,8 @@ from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.spec import JobSpec, WorkerResources, Workers
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.estimate.facts import AssumedFacts
 from schedulearn.core.policies.presets import build_policy
+from support.facts import AssumedFacts
 
 OK = Outcome(Ending.EXITED, exit_code=0)
 BROKEN = Outcome(Ending.EXITED, exit_code=1)
@@ -78,7 +78,8 @@ class World:
         self.history: list[Any] = []
 
     def cycle(self, *events: ev.Event) -> Decision:
-        decision = run_cycle(self.state, self.policy, events, self.now) or Decision()
+        apply_all(self.state, events, self.now)
+        decision = plan(self.state, self.policy, self.now) or Decision()
         self.changes = self.state.take_changes()
         self.commands = self.changes.commands
         self.history += self.changes.history

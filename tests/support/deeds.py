@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from schedulearn.lab.sim.worker import Behaviour
+from support.simulated_worker import Behaviour
 
 GO_AFTER = 10_000.0  # seconds of virtual time: what waits for a word waits so long
 

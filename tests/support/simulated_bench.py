@@ -8,10 +8,10 @@ from schedulearn.core.domain.events import Event
 from schedulearn.core.domain.group import Group
 from schedulearn.core.domain.ids import WorkerId
 from schedulearn.core.domain.ports import Launch
-from schedulearn.lab.sim.executor import SimulatedExecutor, World
-from schedulearn.lab.sim.worker import Behaviour
 from support.bench import NODE, Recorder, Workbench
 from support.deeds import GO_AFTER, Deed
+from support.simulated_executor import SimulatedExecutor, World
+from support.simulated_worker import Behaviour
 
 STEP = 0.05  # seconds of virtual time between two looks
 MOST_STEPS = 2000  # more are only made when something is broken

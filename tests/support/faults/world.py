@@ -22,12 +22,12 @@ from schedulearn.core.domain.ports import Clock, EventSink, Launch
 from schedulearn.core.domain.resources import CPUS, MEMORY
 from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.paths import WorkerPaths
-from schedulearn.lab.sim.executor import SimulatedExecutor, World
-from schedulearn.lab.sim.worker import Behaviour, End
 from support.builders import node
 from support.faults.effects import Effects
 from support.faults.output import Output
 from support.faults.schedule import NODES
+from support.simulated_executor import SimulatedExecutor, World
+from support.simulated_worker import Behaviour, End
 
 BEGIN = 1_700_000_000.0
 LOST_AFTER = 40.0  # seconds of silence after which a server's workers are given up

@@ -12,16 +12,6 @@ from schedulearn.core.domain.events import Event, Tick
 from schedulearn.core.policies.stages import Policy
 
 
-def run_cycle(state: State, policy: Policy, events: Iterable[Event], now: float) -> Decision | None:
-    """Apply all events of this instant, then decide once. What follows from it is in `state.changes`.
-
-    The changes are written to the store before their commands are carried out; each effect comes back
-    as an event of a later cycle.
-    """
-    apply_all(state, events, now)
-    return plan(state, policy, now)
-
-
 def apply_all(state: State, events: Iterable[Event], now: float) -> None:
     for event in events:
         apply(state, event)

@@ -6,7 +6,6 @@ from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.estimate.facts import ASSUMED_PENALTY
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.service.learn.estimator import Estimator
 from schedulearn.service.learn.pace import Paces
@@ -15,6 +14,7 @@ from schedulearn.service.learn.scaling import Scaling
 from schedulearn.store import Progress, Store
 
 _LOOK_EVERY = 2.0  # seconds between two looks at the steps of running jobs
+_ASSUMED_PENALTY = 0.1  # of speed, for workers on several nodes: what a fast network costs most jobs
 _MOST_SEEN = 20_000  # jobs whose progress is remembered
 
 
@@ -61,7 +61,7 @@ class LiveFacts:
         return self.restarts.cost(job)
 
     def locality_penalty(self, job: Job) -> float:  # noqa: ARG002 - nothing is measured for single jobs yet
-        return ASSUMED_PENALTY
+        return _ASSUMED_PENALTY
 
     def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:
         progress = self._progress(job, now)

@@ -1,9 +1,7 @@
 """The executor port in virtual time: the commands of the live service, carried out by workers that are numbers.
 
 It runs whatever is written against `domain.ports.Executor`, in no time and the same each time; the contract test
-holds it to what the real executors do. The simulator itself (`lab/sim/engine.py`) bypasses the port: it replays
-traces of many thousand jobs, for which it moves whole attempts at once, by the work that is left of a job on any number
-of workers (`lab/sim/model.py`). What the two share is the control loop's events and commands.
+holds it to what the real executors do.
 """
 
 import math
@@ -17,7 +15,7 @@ from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.ports import EventSink, Launch
 from schedulearn.core.domain.usage import USUAL_WEIGHT, Limits, Usage
-from schedulearn.lab.sim.worker import Behaviour, SimulatedWorker
+from support.simulated_worker import Behaviour, SimulatedWorker
 
 
 class World:
@@ -117,36 +115,36 @@ class SimulatedExecutor:
         self._world.launch(launch)
         self._follow(launch.worker)
 
-    def adopt(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002 (a worker's id is enough)
+    def adopt(self, worker: WorkerId, node: NodeName) -> None:
         self._follow(worker)
 
-    def stop(self, worker: WorkerId, node: NodeName, grace: float) -> None:  # noqa: ARG002
+    def stop(self, worker: WorkerId, node: NodeName, grace: float) -> None:
         if found := self._world.running(worker):
             found.stop(self._world.now(), grace)
         if worker not in self._watched and worker not in self._ended:
             self._follow(worker)
 
-    def pause(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
+    def pause(self, worker: WorkerId, node: NodeName) -> None:
         if found := self._world.running(worker):
             found.pause(self._world.now())
             self._emit(WorkerPaused(self._world.now(), worker))
 
-    def resume(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
+    def resume(self, worker: WorkerId, node: NodeName) -> None:
         if found := self._world.running(worker):
             found.resume(self._world.now())
 
-    def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:  # noqa: ARG002
+    def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:
         if found := self._world.running(worker):
             found.regroup(self._world.now(), worker.rank, group)
 
-    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits, *, automatic: bool = False) -> None:  # noqa: ARG002
+    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits, *, automatic: bool = False) -> None:
         found = self._world.running(worker)
         if found and worker in self._watched and limits.over(found.limits) != found.limits:
             problem = found.set_limits(self._world.now(), limits)
             now = limits if problem else found.limits
             self._emit(LimitsSet(self._world.now(), worker, now, problem, automatic=automatic))
 
-    def usage(self, worker: WorkerId, node: NodeName) -> Usage | None:  # noqa: ARG002
+    def usage(self, worker: WorkerId, node: NodeName) -> Usage | None:
         found = self._world.running(worker)
         return found.usage(self._world.now()) if found and worker in self._watched else None
 
