@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --durations 10
 LINTED := src tests bench scripts examples
 INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup demo test slow test-horovod check fast format bench docs lock audit clean
+.PHONY: help setup demo test slow test-horovod check fast format bench docs lock audit release-check clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,9 @@ lock:  ## requirements/*.txt anew from pyproject.toml; UPGRADE=1 takes the newes
 
 audit: $(VENV)/.dev  ## are there holes known in what is locked? asks the advisories of the day
 	@$(BIN)/python scripts/audit || [ $$? = 3 ]
+
+release-check: $(VENV)/.dev lint  ## what a release needs: the wheel starts in an empty environment, the pages are true
+	$(PYTEST) tests/release tests/docs
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
