@@ -1,5 +1,6 @@
-"""Make the pages of docs/reference from the code: the command line, the job spec, the API, environment variables.
+"""Fill in what the pages of docs/reference have from the code: the command line, the job spec, the API, variables.
 
+The rest of them is written by hand: it stands around the marks, or in the last column of the job spec's tables.
 Without an argument it says which of them are out of date; with `--write` they are written.
 """
 
@@ -20,13 +21,20 @@ from schedulearn.cli.main import VERBS, app
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 MADE = "<!-- Made by scripts/reference.py --write from the code: change it there. -->"
+END = "<!-- end of what is made -->"
 Json = Mapping[str, Any]
 
 
 def pages() -> dict[str, str]:
     """The text of each page by its file's name."""
-    made = {"command-line.md": command_line, "job-spec.md": job_spec, "api.md": api, "environment.md": environment}
-    return {name: "\n".join([MADE, "", *make()]).rstrip() + "\n" for name, make in made.items()}
+    made = {"command-line.md": command_line, "api.md": api, "environment.md": environment}
+    texts = {name: _filled((FOLDER / name).read_text("utf-8"), make()) for name, make in made.items()}
+    return texts | {"job-spec.md": job_spec((FOLDER / "job-spec.md").read_text("utf-8"))}
+
+
+def _filled(page: str, lines: Iterator[str]) -> str:
+    before, after = page.split(MADE)[0], page.split(END)[1]
+    return before + "\n".join([MADE, *lines]).rstrip() + f"\n\n{END}" + after
 
 
 def row(*cells: str) -> str:
@@ -41,15 +49,12 @@ def table(*titles: str) -> list[str]:
 
 
 def command_line() -> Iterator[str]:
-    yield "# Every verb and option"
-    yield ""
-    yield "What `schedulearn VERB --help` says, on one page. [The command line](../command-line.md) has the overview."
     root: Any = typer.main.get_command(app)
     context = root.make_context("schedulearn", ["ls"])
     for group, verbs in VERBS.items():
-        yield from ["", f"## {group}"]
+        yield from ["", f"### {group}: every option"]
         for verb in verbs:
-            yield from _verb(f"schedulearn {verb}", root.get_command(context, verb), context, "###")
+            yield from _verb(f"schedulearn {verb}", root.get_command(context, verb), context, "####")
 
 
 def _verb(path: str, command: Any, parent: Any, level: str) -> Iterator[str]:
@@ -75,24 +80,25 @@ def _parameters(command: Any, context: Any) -> Iterator[str]:
 # --- the job spec
 
 
-def job_spec() -> Iterator[str]:
+def job_spec(page: str) -> str:
+    """The page with type and default of each field, as the service checks them."""
     schema = JobIn.model_json_schema()
-    yield "# The fields of a job"
-    yield ""
-    yield "As the service checks them. [The job spec](../job-spec.md) says what each does."
-    yield ""
-    yield from table("field", "type", "default", "")
-    yield from _fields(schema, schema["$defs"], "")
+    known = dict(_fields(schema, schema["$defs"], ""))
+
+    def filled(match: re.Match[str]) -> str:
+        kind, default = known.get(match[1], ("", ""))
+        return row(f"`{match[1]}`", kind, default) + f" {match[2]} |"
+
+    return re.sub(r"^\| `([a-z_.]+)` \|(?:(?:[^|]|\\\|)*\|){2} (.*) \|$", filled, page, flags=re.MULTILINE)
 
 
-def _fields(schema: Json, definitions: Json, prefix: str) -> Iterator[str]:
+def _fields(schema: Json, definitions: Json, prefix: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Each with its type and its default."""
     for name, field in schema["properties"].items():
-        default = "" if name in schema.get("required", ()) else _value(field.get("default"))
+        default = "needed" if name in schema.get("required", ()) else _value(field.get("default"))
         below = _resolved(field, definitions)
         nested = "properties" in below and "$ref" in str(field)
-        yield row(
-            f"`{prefix}{name}`", _type(field, definitions), "" if nested else default, field.get("description", "")
-        )
+        yield f"{prefix}{name}", (_type(field, definitions), "" if nested else default)
         if nested:
             yield from _fields(below, definitions, f"{prefix}{name}.")
 
@@ -111,7 +117,7 @@ def _type(field: Json, definitions: Json) -> str:
         parts = [_type(one, definitions) for one in field["anyOf"]]
         return " or ".join(dict.fromkeys(part for part in parts if part != "null"))
     if "enum" in field:
-        return ", ".join(f"`{one}`" for one in field["enum"])
+        return ", ".join(f"`{one}`" for one in dict.fromkeys(str(one).lower() for one in field["enum"]))
     if "const" in field:
         return f"`{field['const']}`"
     return _plain_type(field, definitions)
@@ -139,14 +145,14 @@ def _of(kind: str) -> str:
 def _bounds(field: Json) -> str:
     low, high = field.get("minimum"), field.get("maximum")
     if low is not None and high is not None and high < 1e9:
-        return f", {low:g} to {high:.15g}"
-    return f", {low:g} or more" if low is not None else ""
+        return f", {low:g} to {high:,.15g}"
+    return f", {low:,.15g} or more" if low is not None else ""
 
 
 def _value(value: object) -> str:
-    if value is None or value == {}:
+    if value is None or isinstance(value, dict):
         return ""
-    return f"`{value}`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
 
 
 # --- the API
@@ -155,9 +161,6 @@ def _value(value: object) -> str:
 def api() -> Iterator[str]:
     described = create_app(cast(Any, SimpleNamespace(snapshot_limit=0))).openapi()
     schemas: Json = described["components"]["schemas"]
-    yield "# Every route, with its fields"
-    yield ""
-    yield "What `GET /api/v1/openapi.json` says, on one page. [The API](../api.md) has the overview."
     for path, methods in described["paths"].items():
         for method, operation in methods.items():
             yield from _route(method.upper(), path, operation, schemas)
@@ -172,9 +175,7 @@ def api() -> Iterator[str]:
 
 
 def _route(method: str, path: str, operation: Json, schemas: Json) -> Iterator[str]:
-    yield from ["", f"## {method} {path}", ""]
-    if text := operation.get("description"):
-        yield from [_paragraph(text), ""]
+    yield from ["", f"### {method} {path}", ""]
     given = operation.get("parameters") or ()
     if given:
         yield from table("parameter", "in", "type", "")
@@ -233,7 +234,6 @@ def _paragraph(text: str) -> str:
 
 
 def environment() -> Iterator[str]:
-    yield "# Environment variables"
     groups = {
         "The command line, and the Python client": variables.CLIENT,
         "The service": variables.SERVICE,
@@ -242,9 +242,6 @@ def environment() -> Iterator[str]:
     for title, known in groups.items():
         yield from ["", f"## {title}", "", *table("variable", "meaning")]
         yield from (row(f"`{name}`", text) for name, text in known.items())
-    yield ""
-    yield "There are more that programs and frameworks know: see [Inside a job](../in-job.md#environment)."
-    yield "`NO_COLOR` and `COLUMNS` are respected by the command line, `DOCKER_HOST` by `up --executor docker`."
 
 
 def main(arguments: list[str]) -> int:
@@ -255,7 +252,6 @@ def main(arguments: list[str]) -> int:
     old = [name for name, text in made.items() if not _same(FOLDER / name, text)]
     for name in old:
         if arguments:
-            FOLDER.mkdir(exist_ok=True)
             (FOLDER / name).write_text(made[name], "utf-8")
         sys.stdout.write(f"{'written' if arguments else 'out of date'}: {name}\n")
     return 0 if arguments else len(old)

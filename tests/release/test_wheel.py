@@ -1,4 +1,4 @@
-"""The wheel, installed into an environment without the source tree: it has all files, starts, runs a job, shows the page."""
+"""The wheel has all files, and without the source tree it starts, runs a job and shows the page."""
 
 import os
 import re
@@ -45,7 +45,8 @@ class Installed:
         env = {"HOME": str(self.root / "home"), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
         done = subprocess.run(
             [self.root / "venv" / "bin" / program, *words],
-            cwd=self.root / "empty", env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE * 2,
+            cwd=self.root / "empty", env=env, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=PATIENCE * 2,
         )  # fmt: skip
         assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
         return done.stdout
