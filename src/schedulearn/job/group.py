@@ -1,7 +1,7 @@
 """This worker's side of the rendezvous: how the workers of a job find each other. Standard library only.
 
-The service forms the groups, see `POST /attempts/…/group` in docs/reference/api.md. What a group does with itself is not its
-business: `schedulearn.job.torch` makes a process group of it.
+The service forms the groups, see `POST /attempts/…/group` in docs/reference/api.md. What a group does with itself is
+not its business: `schedulearn.job.torch` makes a process group of it.
 """
 
 from __future__ import annotations
