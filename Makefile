@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 JOBS ?= 2
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --durations 10
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations 10
 LINTED := src tests bench scripts examples
 INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check
 
@@ -30,7 +30,7 @@ test-horovod: $(VENV)/.dev  ## elastic Horovod; builds it once (about ten minute
 	$(PYTEST) -v tests/executors/test_horovod.py tests/e2e/test_horovod.py
 
 check: $(VENV)/.dev lint  ## format, lint, types, imports, and the quick tests
-	$(PYTEST) -m "not slow" -x -q
+	$(PYTEST) -m "not (slow or docker or browser)" -x -q
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check -q $(LINTED)

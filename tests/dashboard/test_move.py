@@ -15,8 +15,6 @@ from support.waiting import wait_until
 from .conftest import submit
 from .test_actions import closed, unchanged
 
-pytestmark = pytest.mark.slow
-
 # Saves at once, and whenever it is told to stop.
 SAVES = """
 import os, signal, sys, time

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-CONFTEST = "from support.failed import pytest_addoption, pytest_terminal_summary\n"
+CONFTEST = "from support.summary import pytest_addoption, pytest_terminal_summary\n"
 # Fails the first time only.
 UNSTEADY = """
 import pathlib, pytest
-pytestmark = pytest.mark.xdist_group("docker")
+pytestmark = pytest.mark.xdist_group("test_scratch.py")
 seen = pathlib.Path(__file__).with_name("seen")
 def test_unsteady():
     first = not seen.exists()

@@ -59,9 +59,9 @@ def test_no_list_has_become_a_line_of_text(site: Path) -> None:
             assert not re.search(r"\n(- |\d+\. )", paragraph), f"{page}: {paragraph}"
 
 
-def test_it_can_be_searched_from_a_folder(site: Path) -> None:
+def test_it_can_be_searched_from_a_folder(site: Path, browser: Browser) -> None:
     """Without a server, as a person would who was given the folder."""
-    with Browser() as browser, browser.page() as page:
+    with browser.page() as page:
         page.resize(1200)  # wide enough for the field to be seen
         page.open(f"file://{site}/reference/environment.html")
         page.fill("input.md-search__input", "webhook")

@@ -36,7 +36,6 @@ def composed(daemons: Any) -> Iterator[Composed]:
         made.down()
 
 
-@pytest.mark.slow
 def test_the_service_in_containers_runs_a_job_beside_them(composed: Composed, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     check_rights(composed)

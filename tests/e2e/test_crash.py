@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from support.crash import crash_test
 
 
-@pytest.mark.slow
 def test_every_job_ends_exactly_once_however_often_the_service_is_killed(tmp_path: Path) -> None:
     report = crash_test(tmp_path / "data", jobs=30, kills=6, seed=7)
     assert report.problems == []

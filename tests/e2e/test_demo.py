@@ -5,14 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
 def test_the_demo_trains_eight_models_and_leaves_nothing_behind(tmp_path: Path) -> None:
     plain = {"PATH": os.defpath, "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
     done = subprocess.run(

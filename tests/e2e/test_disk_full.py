@@ -29,7 +29,6 @@ def refused(client: Client, job: dict[str, object]) -> str:
     return ""
 
 
-@pytest.mark.slow
 def test_a_full_disk_is_told_harms_no_running_job_and_is_recovered_from(small_disk: Path, tmp_path: Path) -> None:
     gate, more = tmp_path / "gate", tmp_path / "more"
     with Service(small_disk / "data") as service, service.client() as client:
@@ -51,7 +50,6 @@ def test_a_full_disk_is_told_harms_no_running_job_and_is_recovered_from(small_di
         assert ended(client, submit(client, spec("echo again")))["state"] == "succeeded"
 
 
-@pytest.mark.slow
 def test_a_job_that_ends_while_the_disk_is_full_is_not_lost(small_disk: Path, tmp_path: Path) -> None:
     gate, gone = tmp_path / "gate", tmp_path / "gone"
     with Service(small_disk / "data") as service, service.client() as client:
@@ -67,7 +65,6 @@ def test_a_job_that_ends_while_the_disk_is_full_is_not_lost(small_disk: Path, tm
         assert (done["state"], done["exit"]["code"], done["attempt"]) == ("failed", 3, 1)
 
 
-@pytest.mark.slow
 def test_a_disk_that_is_full_at_the_start_is_told(small_disk: Path) -> None:
     filler = fill(small_disk)
     service = Service(small_disk / "data")
@@ -82,7 +79,6 @@ def test_a_disk_that_is_full_at_the_start_is_told(small_disk: Path) -> None:
         service.clean_up()
 
 
-@pytest.mark.slow
 def test_the_job_that_fills_the_disk_fails_for_it_and_can_be_removed(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with disks.small_disk(tmp_path / "disk", 24) as disk, Service(disk / "data") as service, service.client() as client:
@@ -100,7 +96,6 @@ def test_the_job_that_fills_the_disk_fails_for_it_and_can_be_removed(tmp_path: P
         assert ended(client, submit(client, spec("echo again")))["state"] == "succeeded"
 
 
-@pytest.mark.slow
 def test_a_job_can_be_removed_from_a_full_disk(tmp_path: Path) -> None:
     with disks.small_disk(tmp_path / "disk", 24) as disk, Service(disk / "data") as service, service.client() as client:
         job = submit(client, spec("dd if=/dev/zero of=large bs=64k count=16"))

@@ -14,7 +14,6 @@ from support.base_image import IMAGE
 from support.service import Service, command_line, environment, job_processes
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
 PATIENCE = 120.0  # only matters when something is broken
 SLEEP = "echo x > out.txt; echo ready; exec sleep 1000"
 

@@ -166,7 +166,6 @@ def test_every_elastic_preset_resizes_running_jobs(hot: Hot, client: Client, pre
     assert (done["state"], done["attempt"]) == ("succeeded", 1)
 
 
-@pytest.mark.slow
 def test_the_service_is_killed_whenever_workers_come_or_go(hot: Hot, client: Client) -> None:
     job = hot.submit("long")
     hot.has(job, [0, 1, 2, 3])

@@ -16,10 +16,7 @@ from support.jobs import delete_all, ended, in_state, output, script, spec, subm
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not detect_mounts().possible, reason="needs root, and mounts of its own for each job"),
-]
+pytestmark = pytest.mark.skipif(not detect_mounts().possible, reason="needs root, and mounts of its own for each job")
 # Nobody else's: other services of this machine, the demo for one, give out the usual ones.
 FIRST = 150_000 + 10_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 UIDS = f"{FIRST}-{FIRST + 9_999}"

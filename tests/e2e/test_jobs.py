@@ -62,7 +62,6 @@ def test_output_that_is_no_text_comes_byte_for_byte(client: Client, service: Ser
     assert service.cli("logs", str(job)).returncode == 0
 
 
-@pytest.mark.slow
 def test_a_job_that_prints_without_end_stays_within_its_cap_and_disturbs_nobody(
     client: Client, service: Service, tmp_path: Path
 ) -> None:
@@ -187,7 +186,6 @@ def test_a_command_that_is_not_there_is_told_in_words(client: Client) -> None:
     assert ended(client, submit(client, spec("no-such-program")))["reason"] == "exit code 127: command not found"
 
 
-@pytest.mark.slow
 def test_a_failure_is_tried_again_after_a_while(client: Client, tmp_path: Path) -> None:
     """It fails until it was seen to wait: a test that stands still may miss the first time, which is short."""
     seen = tmp_path / "seen"

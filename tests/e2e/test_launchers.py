@@ -15,7 +15,7 @@ from support.waiting import wait_until
 
 LONG = 120.0  # seconds: torch alone takes many to import on a busy machine
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 # An ordinary script that knows nothing of Schedulearn but where its checkpoints belong: it saves after each epoch, and
 # ends when the test makes the file GATE.

@@ -3,14 +3,11 @@
 import shutil
 from pathlib import Path
 
-import pytest
-
 from schedulearn.store import open_store
 from support.jobs import ended, in_state, output, spec, submit, until
 from support.service import Service, job_processes
 
 
-@pytest.mark.slow
 def test_a_new_database_takes_no_old_result_for_a_new_job(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with Service(tmp_path / "data") as service:
@@ -36,7 +33,6 @@ def test_a_new_database_takes_no_old_result_for_a_new_job(tmp_path: Path) -> Non
         assert set(old) & set(job_processes(service.data)), "what ran goes on"  # its `sleep` is another one each time
 
 
-@pytest.mark.slow
 def test_an_older_database_runs_new_jobs_under_new_numbers(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with Service(tmp_path / "data") as service:

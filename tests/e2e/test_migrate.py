@@ -11,8 +11,6 @@ from support.servers import with_servers
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
-
 # Counts in its checkpoint, and says where it begins. When it is told to stop it takes its time to save.
 COUNTS = """
 import os, signal, sys, time

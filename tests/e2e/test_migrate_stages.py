@@ -12,8 +12,6 @@ from support.servers import with_servers
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
-
 SERVERS = ("one", "two", "three")
 LONG = 3 * PATIENCE  # several looks at a metric on a machine that is busy with all these containers
 

@@ -16,7 +16,6 @@ from support.ordinary import Ordinary, ordinary
 from support.service import PATIENCE, Service, job_processes
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
 GATED = "echo $$ > pid; until [ -e go ]; do sleep 0.02; done; echo went on; exit 7"
 
 

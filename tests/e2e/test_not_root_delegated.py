@@ -15,10 +15,7 @@ from support.ordinary import ordinary
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can give control groups to others"),
-]
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give control groups to others")
 ENTER = 'for group in {}; do echo $$ > $group/cgroup.procs; done; exec "$@"'
 
 

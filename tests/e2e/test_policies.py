@@ -42,7 +42,6 @@ def cores(service: Service, client: Client) -> int:
     return int(client.nodes()[0]["capacity"]["cpus"])
 
 
-@pytest.mark.slow
 def test_every_preset_can_be_set_while_jobs_run(client: Client, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     running = submit(client, spec(until(gate)))
@@ -58,7 +57,6 @@ def test_every_preset_can_be_set_while_jobs_run(client: Client, tmp_path: Path) 
     assert ended(client, running)["state"] == "succeeded"
 
 
-@pytest.mark.slow
 def test_a_newcomer_takes_the_place_of_a_job_that_had_its_share(
     client: Client, service: Service, tmp_path: Path
 ) -> None:
@@ -87,7 +85,6 @@ def counted(client: Client, job: int) -> bytes:
     return output(client, job) if client.job(job)["attempt"] else b""
 
 
-@pytest.mark.slow
 def test_an_elastic_job_makes_room_and_grows_again(client: Client, service: Service, tmp_path: Path) -> None:
     wide = cores(service, client)
     if wide < 2:
@@ -138,7 +135,6 @@ def test_a_job_that_may_not_be_stopped_goes_on(client: Client, service: Service,
     assert client.job(first)["preemptions"] == 0
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(detect().cpu is None and detect().unified is None, reason="this machine lets us make no groups")
 def test_whole_cores_are_given_out_and_a_container_grows_where_it_is(
     client: Client, service: Service, tmp_path: Path

@@ -102,7 +102,6 @@ def test_a_bar_is_read_while_its_line_grows(client: Client, tmp_path: Path) -> N
     assert ended(client, job)["state"] == "succeeded"
 
 
-@pytest.mark.slow
 def test_event_files_of_tensorflow(client: Client, tmp_path: Path) -> None:
     pytest.importorskip("tensorflow")
     gate = tmp_path / "gate"
@@ -136,7 +135,6 @@ def trains(client: Client, gate: Path, name: str, cpus: float) -> int:
     return submit(client, job)
 
 
-@pytest.mark.slow
 def test_what_was_measured_decides_who_grows(client: Client, service: Service, tmp_path: Path) -> None:
     """Three places: the first job has two of them until a third job comes, and did not need both, as is known then."""
     gate, later = tmp_path / "gate", tmp_path / "later"

@@ -137,7 +137,6 @@ def test_killed_while_jobs_start(client: Client, service: Service) -> None:
         assert client.job(job)["attempt"] == 1
 
 
-@pytest.mark.slow
 def test_killed_while_a_job_stops(client: Client, service: Service) -> None:
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready'); time.sleep(1000)"
     job = submit(client, script(code, grace=3))

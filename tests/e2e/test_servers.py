@@ -11,7 +11,6 @@ from support.base_image import IMAGE
 from support.service import Service
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
 PATIENCE = 120.0  # only matters when something is broken
 TICK = "i=0; while true; do i=$((i+1)); echo tick $i; sleep 0.2; done"
 

@@ -34,7 +34,6 @@ def data(tmp_path: Path) -> Iterator[Path]:
 # --- one or two processes
 
 
-@pytest.mark.slow
 def test_two_processes_work_together_and_each_role_is_played_once(data: Path, tmp_path: Path) -> None:
     api, scheduler = Service(data, "--only", "api"), Service(data, "--only", "scheduler")
     with api, scheduler, api.client() as client:
@@ -68,7 +67,6 @@ def test_a_whole_second_service_is_refused(client: Client, service: Service) -> 
     assert client.health()["status"] == "ok"
 
 
-@pytest.mark.slow
 def test_in_the_background_and_back(data: Path) -> None:
     began = run_cli("up", "--data", str(data), "--port", "0", "--detach")
     assert began.returncode == 0
@@ -139,7 +137,7 @@ def test_a_database_that_is_damaged(used: Path) -> None:
 
 def test_a_database_of_a_newer_version(used: Path) -> None:
     connection = sqlite3.connect(used / "schedulearn.db")
-    connection.execute("UPDATE schema_version SET version = 9999")
+    connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.commit()
     connection.close()
     refuses(used, "newer version", "9999")
@@ -171,7 +169,6 @@ def unprivileged(prefix: list[str], data: Path) -> Any:
 # --- backup and restore
 
 
-@pytest.mark.slow
 def test_a_backup_of_a_running_service_comes_to_life_elsewhere(
     client: Client, service: Service, data: Path, tmp_path: Path
 ) -> None:

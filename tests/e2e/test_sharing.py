@@ -13,10 +13,9 @@ from support.jobs import in_state, kinds, script, submit
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(detect().cpu is None and detect().unified is None, reason="this machine lets us make no groups"),
-]
+pytestmark = pytest.mark.skipif(
+    detect().cpu is None and detect().unified is None, reason="this machine lets us make no groups"
+)
 
 # Computes all the time, for ever, and its loss falls faster and faster. FLAT: it has long stopped to fall.
 TRAINS = """

@@ -13,8 +13,6 @@ from support.jobs import in_state, output, submit
 from support.service import PATIENCE, Service
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
-
 # Computes all the time, for ever; says its loss and each new number of threads. FLAT: it has nothing left to learn.
 TRAINS = f"""
 import os, time

@@ -12,7 +12,6 @@ from support.service import Service
 from support.waiting import wait_until
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed"),
     pytest.mark.skipif(detect().cpu is None and detect().unified is None, reason="this machine lets us make no groups"),
 ]

@@ -69,7 +69,6 @@ def both_run(one: int, two: int) -> bool:
     return all(state in ("R", "S") for state in states) and time.monotonic() - begin < QUANTUM / 2
 
 
-@pytest.mark.slow
 def test_two_jobs_alternate_in_one_place_and_are_never_started_again(client: Client, counting: Counting) -> None:
     first, second = counting.submit("first"), counting.submit("second")
     pids = [counting.pid("first"), counting.pid("second")]
@@ -88,7 +87,6 @@ def test_two_jobs_alternate_in_one_place_and_are_never_started_again(client: Cli
     assert [counting.lines(name)[-1] for name in ("first", "second")] == [str(pid) for pid in pids]
 
 
-@pytest.mark.slow
 def test_a_suspended_job_is_shown_paused_resumed_and_cancelled(client: Client, counting: Counting) -> None:
     client.set_policy("gandiva", params={"quantum": "3600"})  # it is the priority that decides here
     first = counting.submit("first")
@@ -113,7 +111,6 @@ def test_a_suspended_job_is_shown_paused_resumed_and_cancelled(client: Client, c
     assert client.job(third)["state"] == "running"
 
 
-@pytest.mark.slow
 def test_the_suspended_stay_suspended_when_the_service_is_killed(tmp_path: Path) -> None:
     with Service(tmp_path / "data") as service:
         with service.client() as client:
@@ -139,7 +136,6 @@ def test_the_suspended_stay_suspended_when_the_service_is_killed(tmp_path: Path)
         assert set(counting.lines("first")) == {str(pid)}
 
 
-@pytest.mark.slow
 def test_another_policy_lets_the_suspended_go_on_when_their_place_is_free(client: Client, counting: Counting) -> None:
     client.set_policy("gandiva", params={"quantum": "3600"})
     first = counting.submit("first")
@@ -156,7 +152,6 @@ def test_another_policy_lets_the_suspended_go_on_when_their_place_is_free(client
     assert ended(client, first)["state"] == "succeeded"
 
 
-@pytest.mark.slow
 def test_a_suspended_job_that_is_killed_from_outside_fails(
     client: Client, counting: Counting, service: Service
 ) -> None:

@@ -17,8 +17,6 @@ from support.service import PATIENCE, Service
 from support.tls import Listener
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
-
 # Nothing but HTTP can bring its report: there is no spool that the service could read instead.
 BEGIN = """
 import os

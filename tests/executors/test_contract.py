@@ -17,8 +17,6 @@ from schedulearn.core.domain.usage import Limits
 from support import deeds
 from support.bench import Workbench
 
-pytestmark = pytest.mark.docker
-
 # The name of a fixture that makes executors, and options for them.
 EXECUTORS: dict[str, tuple[str, dict[str, Any]]] = {
     "process": ("processes", {}),
@@ -28,7 +26,9 @@ EXECUTORS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.fixture(params=sorted(EXECUTORS))
+@pytest.fixture(
+    params=[pytest.param(name, marks=pytest.mark.docker) if name == "docker" else name for name in EXECUTORS]
+)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

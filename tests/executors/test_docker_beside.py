@@ -24,7 +24,6 @@ from support.bench import DEADLINE, until
 from support.beside import outcome
 from support.docker_bench import DockerBench
 
-pytestmark = pytest.mark.slow
 TREE = "sleep 1000 & (sleep 1000 & sleep 1000) & echo ready; wait"
 
 

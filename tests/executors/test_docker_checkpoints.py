@@ -250,7 +250,6 @@ def test_an_older_attempt_brings_nothing(checkpoint: Checkpoint) -> None:
 # --- with real containers
 
 
-@pytest.mark.slow
 def test_a_folder_that_is_written_to_all_the_time_and_a_server_that_is_lost(
     containers: DockerBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,7 +277,6 @@ def test_a_folder_that_is_written_to_all_the_time_and_a_server_that_is_lost(
     assert "begins anew" not in containers.started(second).note
 
 
-@pytest.mark.slow
 def test_the_story_says_when_a_job_begins_without_a_checkpoint(containers: DockerBench) -> None:
     first, second = containers.launch("true"), containers.launch("true", attempt=2)
     assert containers.run(first).ok

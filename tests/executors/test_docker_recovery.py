@@ -23,7 +23,6 @@ from support.docker import Daemon, Daemons
 from support.docker_bench import DockerBench
 from support.docker_life import MOMENTS, live_and_die
 
-pytestmark = pytest.mark.slow
 COUNT = "for i in $(seq 1 60); do echo $i; sleep 0.05; done; echo x > /checkpoint/done"
 COUNTED = b"".join(b"%d\n" % i for i in range(1, 61))
 

@@ -32,7 +32,6 @@ from support.bench import Workbench
 from support.docker import Daemon
 from support.docker_bench import DockerBench
 
-pytestmark = pytest.mark.slow
 PREPARING, WAITING = b"preparing the image", b"waiting for the image"
 
 

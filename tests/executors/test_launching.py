@@ -25,7 +25,6 @@ from schedulearn.executors.kernel.groups import read_limits
 from schedulearn.executors.process.cgroups import Cgroups, made_groups
 from schedulearn.executors.process.leftovers import read_orders
 
-pytestmark = pytest.mark.docker
 HOROVOD = {"launcher": Launcher.HOROVOD, "workers": Workers(1, 2, 3)}
 AGENT = "-m torch.distributed.run"
 
@@ -130,7 +129,7 @@ def members(bench: Any, launch: Launch, *ranks: int) -> None:
     write_json(file, {**json.loads(file.read_text()), "world_size": len(ranks), "members": list(ranks)})
 
 
-@pytest.mark.parametrize("kind", ["processes", pytest.param("containers", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["processes", pytest.param("containers", marks=pytest.mark.docker)])
 def test_placeholders_end_with_worker_0(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     bench = request.getfixturevalue(kind)
     first, second = (horovod(bench, tmp_path, rank) for rank in (0, 1))
@@ -145,7 +144,6 @@ def test_placeholders_end_with_worker_0(kind: str, request: pytest.FixtureReques
     assert bench.output(second) == b""
 
 
-@pytest.mark.slow
 def test_a_container_whose_worker_0_ended_while_the_service_was_away(containers: Any, tmp_path: Path) -> None:
     first, second = (horovod(containers, tmp_path, rank) for rank in (0, 1))
     executor = containers.executor()
@@ -231,7 +229,6 @@ def test_limits_follow_the_group_and_memory_does_not_pile_up(bench: Any, tmp_pat
     assert bench.ended(first).ok
 
 
-@pytest.mark.slow
 def test_what_a_container_makes_of_its_control_file_does_not_count(containers: Any, tmp_path: Path) -> None:
     memory = 100 << 20
     first = horovod(containers, tmp_path, 0, cpu_limit=0.25, spec={"resources": WorkerResources(memory=memory)})
