@@ -65,6 +65,20 @@ def test_the_service_is_killed(containers: DockerBench, marks: Path, moment: str
     assert sum(isinstance(event, WorkerExited) for event in containers.recorder.events) == 1
 
 
+def test_a_container_that_was_started_and_removed_from_outside_is_not_started_again(
+    containers: DockerBench, marks: Path
+) -> None:
+    """Neither if the service was killed in the very moment after the start."""
+    launch = containers.launch("echo run >> /marks/ran; exec sleep 1000", spec={"mounts": (f"{marks}:/marks:rw",)})
+    live_and_die(containers.root, containers.daemon.address, launch, f"{marks}:rw", "start", after=True)
+    containers.until(lambda: (marks / "ran").exists(), "it runs")
+    with containers.daemon.client() as client:
+        client.api.remove_container(containers.name(launch), force=True)
+    outcome = containers.run(launch, rules=Rules(mounts=(f"{marks}:rw",)))
+    assert (outcome.ending, outcome.detail) == (Ending.LOST, "somebody removed its container")
+    assert (marks / "ran").read_text() == "run\n"
+
+
 def test_a_life_that_is_killed_while_it_stops(containers: DockerBench) -> None:
     launch = containers.python(SAVES.format(code=0))
     first = containers.executor()

@@ -167,3 +167,14 @@ def test_a_kept_connection_that_has_stalled_is_replaced(
         assert server.setting("a") is None
     finally:
         os.kill(stopped_later, signal.SIGCONT)
+
+
+def test_what_was_written_outlives_a_crash_of_a_server_that_prefers_speed(
+    server: Store, postgresql: PostgreSQL
+) -> None:
+    """The tests' own server does: it answers before the disk has it, unless it is told otherwise."""
+    for value in range(5):
+        server.set_setting("a", value)
+        postgresql.stop()
+        postgresql.start()
+        assert server.setting("a") == value

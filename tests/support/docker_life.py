@@ -28,10 +28,10 @@ from support.docker_bench import DOCKER_NODE
 # What is called on the way from a start to an end, in this order.
 MOMENTS: dict[str, tuple[Any, str]] = {
     "fence": (starting, "prepare_job_folders"),
+    "write the orders": (starting, "write_json"),
     "create": (Containers, "create"),
     "fill": (Containers, "put"),
     "start": (Containers, "start"),
-    "note the start": (starting, "write_json"),
     "fetch": (Containers, "get"),
     "commit": (ending, "commit"),
     "swap": (folders, "settle"),

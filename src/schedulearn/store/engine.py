@@ -200,6 +200,16 @@ def _postgresql_engine(url: sa.URL, stalls: StallGuard) -> sa.Engine:
     chosen = {name: value for name, value in usual.items() if name not in url.query}
     engine = sa.create_engine(url, connect_args=chosen, pool_size=8, max_overflow=32)
 
+    @sa.event.listens_for(engine, "connect")
+    def _set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+        """What was answered as done must outlive a crash of the server, also where its administrator prefers speed."""
+        cursor = connection.cursor()
+        cursor.execute(
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        )
+        cursor.close()
+        connection.commit()
+
     @sa.event.listens_for(engine, "checkout")
     def _check(connection: DBAPIConnection, *_: object) -> None:
         """As `pool_pre_ping` would, which waits without end for a server that has stopped."""

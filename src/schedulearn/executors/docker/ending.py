@@ -24,6 +24,7 @@ from schedulearn.executors.docker.control import led
 from schedulearn.executors.docker.options import PLACES
 from schedulearn.executors.docker.rules import CHECKPOINT, WORK
 
+REMOVED = "somebody removed its container"
 _SIGNAL = 128  # what a shell and an init add to the signal that killed their program
 _LAST_SIGNAL = 64
 _NOBODY_SAW = 255  # what the engine says of a container that was gone when the engine began
@@ -150,7 +151,7 @@ class Ender:
     def _end_of(self, paths: WorkerPaths, state: State | None, silent: bool) -> End:
         now = self._clock.now()
         if state is None:
-            return End(Outcome(Ending.LOST, detail="somebody removed its container"), now)
+            return End(Outcome(Ending.LOST, detail=REMOVED), now)
         at = min(now, self.started_at(paths) + state.seconds)
         if self._was_lost(state, silent):
             return End(Outcome(Ending.LOST, detail="it was ended by a stop or restart of its server"), at)

@@ -32,7 +32,7 @@ from schedulearn.executors.docker.calls import Calls, Refused, Unreachable
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.containers import CREATED, PAUSED, Containers, State
 from schedulearn.executors.docker.control import led, regroup
-from schedulearn.executors.docker.ending import Ender, Patience, carried_group, ids_of, orders_of
+from schedulearn.executors.docker.ending import REMOVED, Ender, Patience, carried_group, ids_of, orders_of
 from schedulearn.executors.docker.follower import Follower
 from schedulearn.executors.docker.grace import Grace
 from schedulearn.executors.docker.images import Images
@@ -46,7 +46,7 @@ from schedulearn.executors.docker.output import Output
 from schedulearn.executors.docker.rounds import Rounds
 from schedulearn.executors.docker.rules import Rules
 from schedulearn.executors.docker.shared import SharedCheckpoints
-from schedulearn.executors.docker.starting import Site, begin
+from schedulearn.executors.docker.starting import Removed, Site, begin
 from schedulearn.executors.docker.usage import ContainerUsage
 
 log = logging.getLogger(__name__)
@@ -237,8 +237,8 @@ class DockerExecutor:
                 begin(launch, paths, self._site, self._unwanted(worker))
         except Unreachable:
             raise
-        except Unwanted as stopped:
-            self._end(worker, Outcome(Ending.LOST, detail=str(stopped)))
+        except (Unwanted, Removed) as why:
+            self._end(worker, Outcome(Ending.LOST, detail=str(why)))
         except (OSError, ExecutorError) as error:
             log.warning("worker %s could not be started: %s", worker, error)
             self._not_started(worker, concealed(str(error), launch.spec.mounts), _short_of(error))
@@ -303,8 +303,8 @@ class DockerExecutor:
         """There is no container, or one that was never started, and now never will be."""
         if state:
             self._containers.remove(state.id)
-        began = self._paths(worker).started.exists()
-        why = "somebody removed its container" if began else "it was never started"
+        began = state is None and self._paths(worker).started.exists()
+        why = REMOVED if began else "it was never started"
         self._end(worker, Outcome(Ending.LOST, detail=why))
 
     def _on_end(self, worker: WorkerId, state: State | None) -> None:

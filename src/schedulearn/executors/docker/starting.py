@@ -23,7 +23,7 @@ from schedulearn.executors.common.paths import JobPaths, WorkerPaths, write_json
 from schedulearn.executors.docker.calls import Unreachable
 from schedulearn.executors.docker.containers import CREATED, Containers
 from schedulearn.executors.docker.control import kept_control
-from schedulearn.executors.docker.ending import orders_of, owner_here
+from schedulearn.executors.docker.ending import REMOVED, orders_of, owner_here
 from schedulearn.executors.docker.images import Images, variable_of
 from schedulearn.executors.docker.layers import Layers, Unwanted, means_of, setup_of
 from schedulearn.executors.docker.mounts import Sight, check_places, checked_mounts
@@ -44,6 +44,13 @@ from schedulearn.executors.docker.shared import SharedCheckpoints
 _EXECUTABLE = 0o111
 _LOOK = 0.1  # seconds between two looks whether the first worker runs
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Removed(ExecutorError):
+    """It was started before, and its container is gone."""
+
+    def __init__(self) -> None:
+        super().__init__(REMOVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,9 @@ def begin(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Ev
         return
     if found:
         containers.remove(found.id)
+        paths.started.unlink(missing_ok=True)
+    elif paths.started.exists():
+        raise Removed
     _check_wanted(unwanted)  # told so while the engine did not answer, perhaps
     ids = identity(launch, site.rules)
     prepare_job_folders(launch.worker, paths.job, launch.snapshot, owner_here(ids))
@@ -97,11 +107,14 @@ def begin(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Ev
         if network == OWN:
             _wait_for_first(launch, paths, site, unwanted)
         _check_wanted(unwanted)
+        # Noted before, too: if the container is removed from outside later, it is not started a second time.
+        write_json(paths.started, {"at": site.clock.now()})
         containers.start(container)
     except Unreachable:
         raise  # perhaps it runs
-    except ExecutorError:
+    except (OSError, ExecutorError):
         containers.remove(container)
+        paths.started.unlink(missing_ok=True)
         raise
     write_json(paths.started, {"at": site.clock.now()})
 
