@@ -394,3 +394,14 @@ def test_a_stage_is_asked_again_when_it_wants(stage: type[Told]) -> None:
         w.now = now
         w.cycle()
         assert w.memory["asked"] == asked + times
+
+
+def test_time_counts_on_after_a_restart_with_a_clock_that_was_set_back() -> None:
+    w = world()
+    w.now = 4000.0
+    w.submit(job(1))
+    w.started(1)
+    w.now += 10.0
+    w.now -= 3600.0
+    later = again(w)
+    assert later.job(1).ran.at(later.now + 5.0) == 5.0

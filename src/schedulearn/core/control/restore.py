@@ -59,6 +59,7 @@ def follow(
         job.spots, job.pinned = (), ()  # promises are made anew
         job.set_cores(0)
     for attempt in state.attempts.values():
+        _count_from_now(state.jobs[attempt.id.job], now)
         _promise_again(state, state.jobs[attempt.id.job], attempt)
         hot.watch_leavers(state, state.jobs[attempt.id.job])
     for attempt in state.attempts.values():
@@ -69,6 +70,14 @@ def follow(
         moves.promise_again(state, job)
     for job in anew.values():
         _index(state, job, now)
+
+
+def _count_from_now(job: Job, now: float) -> None:
+    """The clock may have been set back since, and what kept it steady be lost: time counts on, not an hour later."""
+    if job.ran.since > now:
+        job.ran = job.ran.settle(now, job.ran.rate)
+    if job.attained.since > now:
+        job.attained = job.attained.settle(now, job.attained.rate)
 
 
 def _to_index(state: State, changed: Iterable[Job], gone: Iterable[JobId]) -> dict[JobId, Job]:
