@@ -66,7 +66,7 @@ def test_a_long_table_is_cut_and_says_so(cli, service, new_job):
     service.jobs = {n: new_job(n, "queued") for n in range(1, 151)}
     result = cli("ls")
     assert len(result.out.splitlines()) == 101
-    assert "100 of 150 jobs are shown" in result.err
+    assert "100 of 150 jobs shown" in result.err
 
 
 @pytest.mark.parametrize(("args", "field"), [(["--state", "lost"], "--state"), (["--sort", "age"], "--sort")])

@@ -42,7 +42,7 @@ def test_every_verb_has_an_example_in_its_help(cli, path):
 def test_a_verb_that_does_not_exist(cli):
     result = cli("sumbit")
     assert (result.code, result.out) == (2, "")
-    assert "there is no verb 'sumbit'" in result.err
+    assert "no such command: 'sumbit'" in result.err
     assert "submit" in result.err.splitlines()[1]
 
 

@@ -74,7 +74,7 @@ def test_without_a_node_the_possible_ones_are_listed(cli, jobs):
     shown = cli("migrate", 17)
     assert shown.code == 0
     lines = shown.out.splitlines()
-    assert [line.split(maxsplit=1) for line in lines[1:3]] == [["gpu2", "it can go there"], ["gpu3", "gpu3 is lost"]]
+    assert [line.split(maxsplit=1) for line in lines[1:3]] == [["gpu2", "yes"], ["gpu3", "gpu3 is lost"]]
     assert "schedulearn migrate 17 gpu2" in shown.out
     assert cli("migrate", 17, "--json").json == jobs.moves
     assert cli("migrate", 17, "--wait").code == 2, "nothing would be waited for"
@@ -87,6 +87,6 @@ def test_describe_shows_moves_and_what_they_cost(cli, jobs):
     jobs.jobs[17] |= {"migrations": 2, "migration_seconds": 9.1, "moving_to": ["gpu2"]}
     shown = cli("describe", 17).out
     assert "moved 2×, 9.1 s lost by moving" in shown
-    assert "moves to" in shown
+    assert "moving to" in shown
     listed = next(job for job in cli("ls", "--json").json if job["id"] == 17)
     assert (listed["migrations"], listed["migration_seconds"], listed["moving_to"]) == (2, 9.1, ["gpu2"])

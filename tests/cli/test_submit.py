@@ -213,7 +213,7 @@ def test_ctrl_c_leaves_the_job_running(cli, service, monkeypatch):
     service.after_submit = "running"
     result = cli("run", "--no-workdir", *COMMAND)
     assert result.code == 130
-    assert "Job 17 goes on" in result.out
+    assert "Job 17 keeps running" in result.out
     assert "schedulearn logs 17 -f" in result.out
     assert "schedulearn cancel 17" in result.out
     assert service.jobs[17]["state"] == "running"

@@ -11,20 +11,7 @@ from pathlib import Path
 import pytest
 
 from schedulearn.cli.common.data import data_folder, is_service
-from schedulearn.cli.common.errors import Failure
-from schedulearn.cli.up import arguments, parse_size, parse_time
 from schedulearn.service.common.config import Options
-
-
-@pytest.mark.parametrize(("text", "size"), [("50GB", 50 * 10**9), ("1.5 kB", 1500), ("2GiB", 2 * 1024**3), ("7", 7)])
-def test_sizes(text, size):
-    assert parse_size(text) == size
-
-
-def test_a_size_that_is_none():
-    with pytest.raises(Failure) as caught:
-        parse_size("much")
-    assert caught.value.field == "--keep-size"
 
 
 @pytest.fixture
@@ -39,29 +26,44 @@ def served(monkeypatch):
     signal.signal(signal.SIGTERM, before)
 
 
-def test_options_reach_the_service(cli, served, tmp_path):
+@pytest.fixture
+def handed_on(cli, monkeypatch):
+    """The command line that a detached start gives to its child, for this one."""
+    import schedulearn.cli.common.detach as detach
+
+    given = []
+    monkeypatch.setattr(detach, "start_detached", lambda data, words, only: given.append(words) or 0)
+
+    def start(*args):
+        assert cli("up", "--detach", *args).code == 0
+        return given.pop()
+
+    return start
+
+
+def test_options_reach_the_service(cli, served, handed_on, tmp_path):
     args = ["--host", "127.0.0.2", "--port", "0", "--only", "api", "--keep-days", "2", "--keep-size", "1GB"]
-    assert (
-        cli("up", "--data", tmp_path, *args, "--database", "postgresql+psycopg://x", "--log-level", "debug").code == 0
-    )
+    args += ["--data", tmp_path, "--database", "postgresql+psycopg://x", "--log-level", "debug"]
+    assert cli("up", *args).code == 0
     expected = Options(tmp_path, "127.0.0.2", 0, frozenset({"api"}), "postgresql+psycopg://x", 172800.0, 10**9, "debug")
     assert served == [expected]
-    assert cli("up", *arguments(expected)).code == 0  # what a detached start hands on means the same
+    assert cli("up", *handed_on(*args)).code == 0  # what a detached start hands on means the same
     assert served == [expected, expected]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "2001:db8::1"])
 @pytest.mark.parametrize("only", [[], ["--only", "api"], ["--only", "dashboard", "--url", "http://lab:7311"]])
-def test_other_machines_are_let_in_with_tls_or_if_it_is_insisted_on(cli, served, tmp_path, host, only):
+def test_other_machines_are_let_in_with_tls_or_if_it_is_insisted_on(cli, served, handed_on, tmp_path, host, only):
     refused = cli("up", "--data", tmp_path, "--host", host, *only)
     assert (refused.code, served) == (2, [])
     for way in ("--tls", "--tls-cert", "--insecure", "127.0.0.1"):
         assert way in refused.err
     if "dashboard" not in only:
         for more in (["--tls"], ["--insecure"], ["--tls-cert", "c.pem", "--tls-key", "k.pem"]):
-            assert cli("up", "--data", tmp_path, "--host", host, *only, *more).code == 0
+            args = ["--data", tmp_path, "--host", host, *only, *more]
+            assert cli("up", *args).code == 0
             options = served.pop()
-            assert cli("up", *arguments(options)).code == 0
+            assert cli("up", *handed_on(*args)).code == 0
             assert served.pop() == options
 
 
@@ -72,7 +74,7 @@ def test_this_machine_needs_no_tls_nor_does_a_scheduler_alone(cli, served, tmp_p
     assert len(served) == 2
 
 
-def test_how_jobs_are_run_reaches_the_service_too(cli, served, tmp_path):
+def test_how_jobs_are_run_reaches_the_service_too(cli, served, handed_on, tmp_path):
     args = ["--executor", "both", "--image", "python:3.12", "--shared-checkpoints", "/srv/checkpoints"]
     args += ["--allow-mounts", "/data", "--allow-mounts", "/scratch:rw", "--lost-after", "90s"]
     args += ["--networks", "10.9.0.0/16", "--no-host-network", "--setup-time", "2h"]
@@ -86,17 +88,18 @@ def test_how_jobs_are_run_reaches_the_service_too(cli, served, tmp_path):
     assert options.url == "http://lab:7311"
     assert not options.page
     assert (options.uids, options.root_jobs) == ((200_000, 299_999), True)
-    cli("up", *arguments(options))
+    cli("up", *handed_on("--data", tmp_path, *args))
     assert served == [options, options]
 
 
-def test_what_one_user_may_have_reaches_the_service(cli, served, tmp_path):
+def test_what_one_user_may_have_reaches_the_service(cli, served, handed_on, tmp_path):
     args = ["--keep-audit", "2d", "--max-jobs-per-user", "7", "--max-snapshots-per-user", "5MB"]
     assert cli("up", "--data", tmp_path, *args, "--max-disk-per-user", "0", "--max-disk-per-job", "3GB").code == 0
     [options] = served
     assert (options.keep_audit, options.caps.jobs) == (172800.0, 7)
     assert (options.caps.snapshots, options.caps.disk, options.caps.job_disk) == (5 * 10**6, 0, 3 * 10**9)
-    cli("up", *arguments(options))
+    more = ["--max-disk-per-user", "0", "--max-disk-per-job", "3GB"]
+    cli("up", *handed_on("--data", tmp_path, *args, *more))
     assert served == [options, options]
     wrong = cli("up", "--data", tmp_path, "--max-disk-per-user", "much")
     assert (wrong.code, "--max-disk-per-user" in wrong.err) == (2, True)
@@ -108,13 +111,6 @@ def test_no_range_of_uids(cli, served, text):
     assert refused.code != 0
     assert "--uids" in refused.err
     assert served == []
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90.0), ("400d", 400 * 86400.0), ("5m", 300.0), ("1.5h", 5400.0), ("10 s", 10.0)]
-)
-def test_times(text, seconds):
-    assert parse_time(text, "--lost-after") == seconds
 
 
 def test_defaults(cli, served, tmp_path, monkeypatch):
@@ -174,7 +170,7 @@ def test_down_stops_the_service_and_says_that_jobs_go_on(cli, pretender, tmp_pat
     assert result.code == 0
     assert pretender.wait() == -signal.SIGTERM
     assert f"The api and scheduler (pid {pretender.pid}) have stopped." in result.out
-    assert "Running jobs go on" in result.out
+    assert "Running jobs keep running" in result.out
 
 
 def test_down_finds_a_scheduler_of_its_own_by_its_lock(cli, pretender, tmp_path):

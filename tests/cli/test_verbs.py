@@ -35,10 +35,10 @@ def test_describe_shows_weight_and_hint(cli, jobs):
 
 
 def test_describe_shows_when_the_checkpoint_came(cli, jobs):
-    assert "brought to the service" not in cli("describe", 17).out
+    assert "copied to the service" not in cli("describe", 17).out
     jobs.jobs[17] |= {"checkpoint_at": "2026-03-01T10:04:00Z"}
     assert "checkpoint" in (out := cli("describe", 17).out)
-    assert "brought to the service" in out
+    assert "copied to the service" in out
 
 
 def test_describe_shows_the_speedup(cli, jobs):
@@ -63,7 +63,7 @@ def use(**changes):
 def test_describe_says_what_it_uses(cli, jobs):
     jobs.usage = [use()]
     out = cli("describe", 17).out
-    for text in ("▁█  0.93 of 1.5 cores", "2 min 5 s", "310 MB (412 MB at most)", "1.2 GB read, 30 MB written"):
+    for text in ("▁█  0.93 of 1.5 cores", "2 min 5 s", "310 MB (peak 412 MB)", "1.2 GB read, 30 MB written"):
         assert text in out
     assert "network" not in out
     assert "energy" not in out
@@ -74,14 +74,14 @@ def test_describe_adds_workers_up(cli, jobs):
     seen = {"received_bytes": 5000, "sent_bytes": 7000, "energy": 1.8e6, "memory_limit": 500_000_000}
     jobs.usage = [use(**seen), use(**seen)]
     out = cli("describe", 17).out
-    for text in ("1.87 of 3 cores", "10 kB received, 14 kB sent", "1 kWh", "620 MB of 1 GB (824 MB at most)"):
+    for text in ("1.87 of 3 cores", "10 kB received, 14 kB sent", "1 kWh", "620 MB of 1 GB (peak 824 MB)"):
         assert text in out
 
 
 def test_describe_of_what_is_over_says_what_it_used(cli, jobs):
     jobs.usage = [use(energy=900.0)]
     out = cli("describe", 20).out
-    assert "412 MB at most" in out
+    assert "412 MB peak" in out
     assert "0.9 kJ" in out
     assert "of 1.5 cores" not in out
 
@@ -148,8 +148,8 @@ def test_logs_follow_until_the_end(cli, jobs):
 def test_logs_of_a_job_that_wrote_nothing(cli, jobs):
     result = cli("logs", 18)
     assert (result.code, result.out) == (0, "")
-    assert "nothing so far; follow it" in result.err
-    assert cli("logs", 20).err.strip().endswith("has written nothing")
+    assert "no output yet; follow it" in result.err
+    assert cli("logs", 20).err.strip().endswith("has no output")
 
 
 def test_logs_json(cli, jobs):
@@ -202,7 +202,7 @@ def test_one_bad_job_does_not_keep_the_others_from_it(cli, jobs):
 def test_rm(cli, jobs):
     result = cli("rm", 19, 20)
     assert result.code == 0
-    assert "Job 19 is removed." in result.out
+    assert "Job 19 removed." in result.out
     assert set(jobs.jobs) == {17, 18}
     assert cli("rm", 17, "--json").json == {"removed": [17]}
 
@@ -277,7 +277,7 @@ def test_pull_of_no_job_makes_no_folder(cli, jobs, tmp_path):
 @pytest.mark.parametrize("args", [("nodes",), ("nodes", "list")])
 def test_nodes(cli, service, args):
     out = cli(*args).out
-    for text in ("local", "2 of 7", "4 GB of 15 GB", "1 of 1", "A100", "job 17", "1 GB kept", "of it logs 50 MB"):
+    for text in ("local", "2 of 7", "4 GB of 15 GB", "1 of 1", "A100", "job 17", "1 GB used", "logs 50 MB"):
         assert text in out
     assert cli(*args, "--json").json[0]["name"] == "local"
 
@@ -290,7 +290,7 @@ def test_nodes_say_where_servers_are_and_why_one_is_lost(cli, service):
 
 def test_nodes_say_who_is_limited_and_where_nobody_can_be(cli, service):
     out = cli("nodes").out
-    assert "flowcon holds job 17 to 0.25 cores, job 19 to 1.5 cores" in out
+    assert "flowcon limits job 17 to 0.25 cores, job 19 to 1.5 cores" in out
     assert "shared fairly: flowcon cannot set limits there: no control groups" in out
 
 
@@ -298,7 +298,7 @@ def test_nodes_add(cli, service):
     args = ["--name", "gpu3", "--image", "python", "--label", "room=b12", "--label", "rack=2", "--gpu-type", "A100"]
     result = cli("nodes", "add", "ssh://ann@gpu3", *args)
     assert result.code == 0
-    assert "gpu3 (Docker 28.0.1) is added: 8 cores, 16 GB of memory, 1 GPUs" in result.out
+    assert "gpu3 (Docker 28.0.1) added: 8 cores, 16 GB of memory, 1 GPUs" in result.out
     assert "its clock is 1 h ahead" in result.err
     [request] = service.asked("POST", "/nodes")
     assert request.body == {
@@ -320,7 +320,7 @@ def test_a_server_that_cannot_be_used_is_said_why(cli, service):
 @pytest.mark.parametrize(("args", "force"), [([], "false"), (["--force"], "true")])
 def test_nodes_remove(cli, service, args, force):
     out = cli("nodes", "remove", "gpu2", *args).out
-    assert ("goes as soon as its jobs have stopped (17)" if args else "is removed") in out
+    assert ("will be removed once its jobs have stopped (17)" if args else "gpu2 removed") in out
     assert service.asked("DELETE", "/nodes/gpu2")[0].query == {"force": [force]}
 
 
@@ -399,7 +399,7 @@ def test_users(cli, service):
 
 def test_audit(cli, service):
     head, done, refused = cli("audit").out.splitlines()
-    assert head.split() == ["TIME", "WHO", "FROM", "ACTION", "WHAT", "OF", "DETAILS"]
+    assert head.split() == ["TIME", "USER", "FROM", "ACTION", "OBJECT", "OWNER", "DETAILS"]
     for text in ("ann", "10.0.0.7", "job.update", "job 17", "bob", "priority=80"):
         assert text in done
     assert "refused: a valid token is needed" in refused
@@ -430,7 +430,7 @@ def test_audit(cli, service):
 
 def test_tokens(cli, service):
     head, laptop, page = cli("tokens").out.splitlines()
-    assert head.split() == ["ID", "USER", "LABEL", "MADE", "ENDS"]
+    assert head.split() == ["ID", "USER", "LABEL", "CREATED", "EXPIRES"]
     assert "laptop" in laptop
     assert laptop.split()[-1] == "never"
     assert "2026-03-31" in page

@@ -182,7 +182,7 @@ def test_what_is_best_depends_on_the_goal(metric, shown):
 @pytest.mark.parametrize(
     ("worker", "text"),
     [
-        ({}, "still there"),
+        ({}, "running"),
         ({"left_at": "2030-01-01T00:00:01Z"}, "leaving"),
         ({"left_at": "2030-01-01T00:00:01Z", "ended_at": "2030-01-01T00:00:02Z"}, "left, the others went on: finished"),
         ({"left_at": "2030-01-01T00:00:02Z", "ended_at": "2030-01-01T00:00:02Z"}, "lost, the others went on: finished"),

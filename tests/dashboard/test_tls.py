@@ -78,5 +78,5 @@ def test_who_comes_without_tls_is_told(browser: Browser, service: Service) -> No
             connection.sendall(sent)
             connection.shutdown(socket.SHUT_WR)
             assert b"HTTP" not in connection.recv(1000)
-    said = service.output().partition("stop (jobs go on)")[2].splitlines()
+    said = service.output().partition("stop (jobs keep running)")[2].splitlines()
     assert said[1:] == [], "it is not worth a line in the log"

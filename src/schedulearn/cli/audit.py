@@ -1,4 +1,4 @@
-"""`audit`: who did what to whose things."""
+"""`audit`: who did what, when, and from where."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -16,11 +16,11 @@ from schedulearn.wire.words import Json, clock, parameters
 app = verb_app()
 COLUMNS = (
     Column("TIME"),
-    Column("WHO", flex=True),
+    Column("USER", flex=True),
     Column("FROM", flex=True, need=110),
     Column("ACTION"),
-    Column("WHAT", flex=True),
-    Column("OF", flex=True, need=70),
+    Column("OBJECT", flex=True),
+    Column("OWNER", flex=True, need=70),
     Column("DETAILS", flex=True, need=90),
 )
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -29,19 +29,25 @@ _ALLOWED = "a time ago such as 30m, 12h or 7d, or a date such as 2026-03-01 or 2
 
 @app.command()
 def audit(
-    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only what this user did.")] = None,
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only actions of this user.")] = None,
     action: Annotated[
         str | None,
-        typer.Option(metavar="ACTION", help="Only this, such as job.cancel; job for all that is done to jobs."),
+        typer.Option(metavar="ACTION", help="Only this action, such as job.cancel; job: all actions on jobs."),
     ] = None,
-    of: Annotated[str | None, typer.Option("--object", metavar="TEXT", help="Only this, such as 'job 17'.")] = None,
-    owner: Annotated[str | None, typer.Option(metavar="NAME", help="Only what was done to this user's things.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Not before: 12h or 7d ago, or a date.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only before: the same.")] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many, the newest.")] = 100,
+    of: Annotated[
+        str | None, typer.Option("--object", metavar="TEXT", help="Only actions on this object, such as 'job 17'.")
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only actions on what belongs to this user.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only from then on: 12h or 7d (ago), or a date.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only before then: likewise.")] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most this many, newest first.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Show who did what to whose jobs, users, tokens, nodes and policy, and from where. For administrators.
+    """Show who did what to jobs, users, tokens, nodes and the policy, and from where. For administrators.
 
     \b
     Examples:
@@ -58,7 +64,7 @@ def audit(
         return
     say_table(COLUMNS, [_row(entry, now) for entry in found])
     if len(found) == limit:
-        note(f"These are the newest {limit}; --limit shows more.")
+        note(f"Only the newest {limit} are shown; more: --limit.")
 
 
 def _row(entry: Json, now: datetime) -> tuple[Cell | str, ...]:

@@ -17,12 +17,12 @@ app = verb_app()
 @app.command()
 def backup(
     to: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Where to; by default a file with the date.")
+        Path | None, typer.Argument(metavar="[FILE]", help="The backup file; default: named by the date.")
     ] = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Save the service's data to a file, also while the service runs. The file holds secrets: keep it safe.
+    """Back up the service's data to a file, also while the service runs. The file holds secrets: keep it safe.
 
     \b
     Examples:
@@ -39,5 +39,5 @@ def backup(
     if as_json:
         say_json({"data": str(folder), "file": str(file), "bytes": bytes_})
         return
-    say(f"{folder} is saved in {file} ({size(bytes_)}).", "green")
-    next_steps({"bring it back": f"schedulearn restore {file} --data NEW_FOLDER"})
+    say(f"Backed up {folder} to {file} ({size(bytes_)}).", "green")
+    next_steps({"restore it": f"schedulearn restore {file} --data NEW_FOLDER"})

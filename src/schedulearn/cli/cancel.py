@@ -8,9 +8,9 @@ app = verb_app()
 
 @app.command()
 def cancel(jobs: Jobs, as_json: AsJson = False) -> int:
-    """Stop jobs. Each has its grace period to save and end, then its whole process tree is killed.
+    """Cancel jobs. Each has its grace period to save and exit, then its whole process tree is killed.
 
-    What is known of a job (its story, output and files) stays; `rm` forgets it.
+    The job's history, output and files are kept; `rm` deletes them.
 
     \b
     Examples:
@@ -22,5 +22,5 @@ def cancel(jobs: Jobs, as_json: AsJson = False) -> int:
         lambda client, job: client.cancel(job),
         "cancelled",
         as_json,
-        {"wait for the end": "schedulearn wait {ids}", "forget it": "schedulearn rm {ids}"},
+        {"wait for it to end": "schedulearn wait {ids}", "remove it": "schedulearn rm {ids}"},
     )

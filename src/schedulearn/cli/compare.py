@@ -8,9 +8,9 @@ import typer
 
 from schedulearn.cli.common.errors import Code
 from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
-from schedulearn.cli.common.sim_options import study_of, with_sim_options
+from schedulearn.cli.common.sim_options import sim_options, study_of
 from schedulearn.cli.common.study import run_study, write_files
-from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.common.verb import AsJson, verb_app, with_options
 from schedulearn.cli.view.table import Cell, Column
 from schedulearn.wire.words import Json
 
@@ -20,24 +20,22 @@ _STEP = 12  # letters that each further one needs
 
 
 @app.command()
-@with_sim_options
+@with_options(sim_options)
 def compare(
     policies: Annotated[
         str,
-        typer.Option(
-            "--policies", "--policy", metavar="A,B|all", help="Presets, or FILE.py:Class; all is all presets."
-        ),
+        typer.Option("--policies", "--policy", metavar="A,B|all", help="Presets, or FILE.py:Class; all: all presets."),
     ] = "all",
     processes: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Policies at the same time; usual: one a core.")
+        int | None, typer.Option(min=1, metavar="N", help="Policies simulated in parallel. [default: one per core]")
     ] = None,
     progress: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep writing how far it is there, as JSON: for programs.")
+        Path | None, typer.Option(metavar="FILE", help="Keep writing the progress to this file, as JSON.")
     ] = None,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Replay a workload under several policies side by side, and compare what came of it.
+    """Replay a workload under several policies, and compare the results.
 
     \b
     Examples:
@@ -71,7 +69,7 @@ def _say(figures: Sequence[Json]) -> None:
         for i, row in enumerate(figures)
     ]
     say_table(heads, rows)
-    note("* the best of its column; JCT: from arrival to end", "dim")
+    note("* best of its column; JCT: job completion time, from arrival to end", "dim")
     note(_durations(figures), "dim")
 
 

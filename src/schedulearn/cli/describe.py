@@ -16,7 +16,7 @@ _MOST_CURVES, _MOST_WORKERS = 100, 100  # that are shown
 
 @app.command()
 def describe(job: Job, as_json: AsJson = False) -> None:
-    """Show all about a job: how it stands, its story, its attempts, how it ended.
+    """Show everything about a job: its state, events, attempts, resource use, and how it ended.
 
     \b
     Example:
@@ -40,8 +40,8 @@ def describe(job: Job, as_json: AsJson = False) -> None:
     say()
     say_facts(facts(about, now))
     _say_facts("Progress", story.curves(about, series))
-    _say_facts("Use", uses.facts(about, used))
-    _say_section("Story", story.EVENT_COLUMNS, story.event_rows(events, now))
+    _say_facts("Usage", uses.facts(about, used))
+    _say_section("Events", story.EVENT_COLUMNS, story.event_rows(events, now))
     _say_section("Attempts", story.ATTEMPT_COLUMNS, story.attempt_rows(attempts, now))
     say()
     next_steps(_steps(about))
@@ -65,9 +65,9 @@ def _steps(job: Json) -> dict[str, str]:
     number = job["id"]
     steps = {"its output": f"schedulearn logs {number}" + ("" if job["state"] in FINISHED else " -f")}
     if job["state"] in FINISHED:
-        return {**steps, "fetch its files": f"schedulearn pull {number}", "forget it": f"schedulearn rm {number}"}
+        return {**steps, "fetch its files": f"schedulearn pull {number}", "remove it": f"schedulearn rm {number}"}
     return {
         **steps,
-        "change it": f"schedulearn update {number} --priority 80",
+        "update it": f"schedulearn update {number} --priority 80",
         "cancel it": f"schedulearn cancel {number}",
     }

@@ -18,10 +18,10 @@ app = verb_app()
 @app.command()
 def down(
     data: Data = None,
-    timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for its end.")] = 30.0,
+    timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for it to end.")] = 30.0,
     as_json: AsJson = False,
 ) -> int:
-    """Stop the service, and a page alone, of this data folder. Running jobs go on; the next `up` finds them again.
+    """Stop the service (and a standalone page) of this data folder. Jobs keep running; the next `up` adopts them.
 
     \b
     Example:
@@ -40,7 +40,7 @@ def down(
     for pid, role in processes.items():
         say(f"The {role} (pid {pid}) {'have' if ' and ' in role else 'has'} stopped.", "green")
     if set(processes.values()) != {PAGE}:
-        say("Running jobs go on; the next start finds them again.")
+        say("Running jobs keep running; the next start adopts them.")
         next_steps({"start it again": f"schedulearn up --detach --data {folder}"})
     return Code.DONE
 
@@ -59,7 +59,7 @@ def _stop(pid: int, timeout: float) -> None:
             raise Failure(
                 f"the service (pid {pid}) has not ended after {timeout:g} seconds",
                 Code.UNREACHABLE,
-                hint=f"wait longer with --timeout, or kill it: kill -9 {pid} (running jobs go on)",
+                hint=f"wait longer with --timeout, or kill it: kill -9 {pid} (running jobs keep running)",
             )
     except ProcessLookupError:
         return

@@ -20,11 +20,11 @@ app = verb_app()
 def exec_beside(
     job: Job,
     command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="What to run.")] = None,
-    worker: Annotated[int, typer.Option(min=0, metavar="RANK", help="Beside which worker.")] = 0,
+    worker: Annotated[int, typer.Option(min=0, metavar="RANK", help="Which worker to run next to.")] = 0,
     raw: Raw = False,
     as_json: AsJson = False,
 ) -> int:
-    """Run a command beside a running job, and show its output.
+    """Run a command alongside a running job, and show its output.
 
     It runs where the job runs: as the same user, in the run folder, with the job's environment and limits, in its
     container if it has one. Its standard input is empty, and no shell takes part. It ends with the job, and Ctrl-C ends
@@ -36,10 +36,10 @@ def exec_beside(
       schedulearn exec 17 --worker 1 -- sh -c 'ls -l; tail train.log'
     """
     if not command:
-        raise Failure("there is no command to run", hint=f"write it after --: schedulearn exec {job} -- ls -l")
+        raise Failure("no command given", hint=f"write it after --: schedulearn exec {job} -- ls -l")
     with connect() as client:
         if client.job(job)["state"] == "paused":
-            note(f"job {job} is paused: it stands still meanwhile")
+            note(f"job {job} is paused: its processes are stopped meanwhile")
         with client.exec(job, command, worker) as running:
             return _collect(running, job, worker) if as_json else _show(running, raw)
 

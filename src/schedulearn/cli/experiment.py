@@ -1,4 +1,4 @@
-"""`experiment`: the published experiments, run again."""
+"""`experiment`: published experiments, reproduced."""
 
 import sys
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ app = verb_app()
 
 @app.callback(invoke_without_command=True)
 def experiment(ctx: typer.Context) -> None:
-    """Run published experiments again: published figures beside ours, with the policies on the same seeded jobs.
+    """Reproduce published experiments: published figures beside ours, all policies on the same seeded jobs.
 
     \b
     Examples:
@@ -39,7 +39,7 @@ def experiment(ctx: typer.Context) -> None:
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """Show the experiments there are."""
+    """List the experiments."""
     from schedulearn.lab.experiments.catalogue import CATALOGUE
 
     if as_json:
@@ -80,29 +80,30 @@ def _as_json(one: "Experiment") -> dict[str, Any]:
 
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="One of the list; all: everything that can be run so.")],
-    live: Annotated[bool, typer.Option("--live/--sim", help="With real training, or in virtual time.")] = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An experiment of the list, or all.")],
+    live: Annotated[bool, typer.Option("--live/--sim", help="Real training, or virtual time.")] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, max=1000, metavar="N", help="Draws of arrivals and jobs; 10, live 3.")
+        int | None,
+        typer.Option(min=1, max=1000, metavar="N", help="Number of random draws of jobs. [default: 10, live 3]"),
     ] = None,
     scale: Annotated[
         float | None,
-        typer.Option(min=0.001, max=1000, metavar="X", help="Everything takes so many times as long; 1, live 0.25."),
+        typer.Option(min=0.001, max=1000, metavar="X", help="Scale of all times. [default: 1, live 0.25]"),
     ] = None,
     policies: Annotated[
         list[str] | None,
-        typer.Option("--policy", metavar="NAME", help="Beside the baseline only this one; may be repeated."),
+        typer.Option("--policy", metavar="NAME", help="Only this policy beside the baseline. Repeatable."),
     ] = None,
-    executor: Annotated[
-        str, typer.Option(metavar="|".join(EXECUTORS), help="Live: as processes, or in containers.")
-    ] = "process",
-    image: Annotated[str, typer.Option(metavar="IMAGE", help="Of the containers: with Python and torch.")] = "",
+    executor: Annotated[str, typer.Option(metavar="|".join(EXECUTORS), help="Live: how to run the jobs.")] = "process",
+    image: Annotated[
+        str, typer.Option(metavar="IMAGE", help="Live in containers: an image with Python and torch.")
+    ] = "",
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the report, pictures and CSV there.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment, and compare what comes of it with what was published.
+    """Run an experiment, and compare its results with the published ones.
 
-    With --live a private service runs real trainings on this machine, policy by policy; Ctrl-C stops it all. Keep
+    With --live, a private service runs real training on this machine, policy by policy; Ctrl-C stops it all. Keep
     the machine free of other work meanwhile.
 
     \b

@@ -12,7 +12,7 @@ _AUXILIARY = {"succeeded": "has", "failed": "has", "cancelled": "was"}  # else "
 
 @app.command()
 def explain(job: Job, as_json: AsJson = False) -> None:
-    """Say why a job waits, its place in the queue, and when it may start.
+    """Explain why a job is waiting, its place in the queue, and when it may start.
 
     \b
     Example:
@@ -30,10 +30,10 @@ def explain(job: Job, as_json: AsJson = False) -> None:
     )
     if state == "queued":
         # Who is first, or waits for something else than a place, gains nothing by a priority.
-        push = {"push it": f"schedulearn update {job} --priority 80"} if position and position > 1 else {}
-        next_steps({**push, "what runs": "schedulearn top"})
+        push = {"raise its priority": f"schedulearn update {job} --priority 80"} if position and position > 1 else {}
+        next_steps({**push, "what is running": "schedulearn top"})
     else:
-        next_steps({"its story": f"schedulearn describe {job}", "its output": _logs(job, state)})
+        next_steps({"details": f"schedulearn describe {job}", "its output": _logs(job, state)})
 
 
 def _logs(job: int, state: str) -> str:

@@ -20,19 +20,19 @@ app = verb_app()
 @app.command()
 def logs(
     job: Job,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job ends.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until the job ends.")] = False,
     tail: Annotated[int | None, typer.Option("--tail", "-n", min=0, metavar="N", help="Only the last N lines.")] = None,
     worker: Annotated[int, typer.Option(min=0, metavar="RANK", help="Which worker's output.")] = 0,
     attempt: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Which attempt; the newest if left out.")
+        int | None, typer.Option(min=1, metavar="N", help="Which attempt. [default: the newest]")
     ] = None,
     raw: Raw = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show a job's output, byte for byte. With -f it goes on until the job ends.
+    """Show a job's output, byte for byte. With -f, follow it until the job ends.
 
-    On a terminal, colours and progress bars are shown; what else would steer the terminal is left out, unless with
-    --raw. A file or a pipe gets every byte.
+    On a terminal, colours and progress bars are shown and other control sequences are left out, unless --raw is given.
+    A file or a pipe gets every byte.
 
     \b
     Examples:
@@ -60,8 +60,8 @@ def logs(
             return Code.DONE
         if not _show(chunks, raw):
             about = client.job(job)
-            yet = "" if about["state"] in FINISHED else f" so far; follow it: schedulearn logs {job} -f"
-            note(f"job {job} ({about['state']}) has written nothing{yet}")
+            yet = "" if about["state"] in FINISHED else f" yet; follow it: schedulearn logs {job} -f"
+            note(f"job {job} ({about['state']}) has no output{yet}")
     return Code.DONE
 
 

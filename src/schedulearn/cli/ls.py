@@ -26,22 +26,26 @@ _PAGE = 500  # jobs asked for at once
 
 @app.command()
 def ls(
-    all_: Annotated[bool, typer.Option("--all", "-a", help="All jobs, not only unfinished and recent ones.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", "-a", help="All jobs, not only unfinished and recently finished ones.")
+    ] = False,
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", "-s", metavar="STATE", help=f"Only these: {', '.join(STATES)}, active, finished."),
+        typer.Option(
+            "--state", "-s", metavar="STATE", help=f"Only jobs in these states: {', '.join(STATES)}, active, finished."
+        ),
     ] = None,
     user: Annotated[str | None, typer.Option(metavar="NAME", help="Only this user's jobs.")] = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of exactly this name.")] = None,
     search: Annotated[str | None, typer.Option(metavar="TEXT", help="Only jobs with this in their name.")] = None,
     sort: Annotated[str, typer.Option(metavar="FIELD", help=f"One of: {', '.join(SORTS)}.")] = "id",
-    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="The other way round.")] = False,
+    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="Reverse the order.")] = False,
     limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="At most so many; a table shows 100 by default.")
+        int | None, typer.Option(min=1, metavar="N", help="At most this many; a table shows 100 by default.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List jobs: those that are not finished, and the last few that are.
+    """List jobs: unfinished ones, and the last few that finished.
 
     \b
     Examples:
@@ -118,7 +122,7 @@ def _reasons(client: "Client", jobs: list["Job"]) -> dict[int, str]:
 
 def _say(jobs: list["Job"], reasons: dict[int, str], total: int, filtered: bool) -> None:
     if not jobs:
-        say("No job matches." if filtered else "There are no jobs yet.")
+        say("No jobs match." if filtered else "There are no jobs yet.")
         next_steps(
             {"all jobs": "schedulearn ls --all"} if filtered else {"run one": "schedulearn run -- python train.py"}
         )
@@ -126,6 +130,6 @@ def _say(jobs: list["Job"], reasons: dict[int, str], total: int, filtered: bool)
     say_table(COLUMNS, rows(jobs, reasons, width()))
     waiting = [job["id"] for job in jobs if job["state"] == "queued"]
     if waiting:
-        note(f"more about why a job waits: schedulearn explain {waiting[0]}", "dim")
+        note(f"why a job is waiting: schedulearn explain {waiting[0]}", "dim")
     if len(jobs) < total:
-        note(f"{len(jobs)} of {total} jobs are shown; more: --limit {total}")
+        note(f"{len(jobs)} of {total} jobs shown; more: --limit {total}")

@@ -18,40 +18,40 @@ from schedulearn.cli.common.out import note
 VERBS: dict[str, dict[str, str]] = {
     "Jobs": {
         "run": "Run a command as a job and follow it.",
-        "submit": "Put a job into the queue and return.",
+        "submit": "Submit a job to the queue and return.",
         "ls": "List jobs.",
-        "describe": "Show all about a job: its story, attempts, how it ended.",
-        "explain": "Say why a job waits, and when it may start.",
+        "describe": "Show everything about a job: events, attempts, resource use.",
+        "explain": "Explain why a job is waiting and when it may start.",
         "logs": "Show a job's output.",
-        "wait": "Wait until jobs have ended.",
+        "wait": "Wait until jobs have finished.",
         "top": "Live view of nodes, queue and running jobs.",
-        "pull": "Fetch the files of a job.",
-        "exec": "Run a command beside a running job.",
-        "update": "Change priority, deadline, limits or number of workers of a job.",
-        "pause": "Suspend jobs, or hold them back in the queue.",
-        "resume": "Let paused jobs go on.",
+        "pull": "Fetch a job's files.",
+        "exec": "Run a command alongside a running job.",
+        "update": "Change a job's priority, deadline, limits, workers or target.",
+        "pause": "Suspend running jobs, or hold queued ones.",
+        "resume": "Resume paused jobs.",
         "migrate": "Move a running job to another node.",
-        "cancel": "Stop jobs; what is known of them stays.",
-        "rm": "Stop jobs if they run, and forget them.",
-        "notify": "Say whom to tell when your jobs are over.",
+        "cancel": "Cancel jobs; their records and output are kept.",
+        "rm": "Delete jobs, stopping them first if they run.",
+        "notify": "Choose who is notified when your jobs end.",
     },
-    "Study": {
+    "Simulation": {
         "simulate": "Replay a workload under a policy, in virtual time.",
         "compare": "Replay a workload under several policies and compare them.",
-        "experiment": "Run published experiments again.",
+        "experiment": "Reproduce published experiments.",
     },
     "Service": {
         "up": "Start the service.",
-        "down": "Stop the service; running jobs go on.",
-        "backup": "Save the service's data to a file.",
-        "restore": "Bring the service's data back from a file.",
+        "down": "Stop the service; running jobs keep running.",
+        "backup": "Back up the service's data to a file.",
+        "restore": "Restore the service's data from a backup.",
     },
     "Administration": {
-        "nodes": "Show nodes; add, label, drain and remove servers.",
+        "nodes": "List, add, label, drain and remove nodes.",
         "policy": "Show and set the scheduling policy.",
         "users": "List, add, change and remove users.",
         "tokens": "List, create and revoke tokens.",
-        "audit": "Show who did what to whose things.",
+        "audit": "Show the audit log.",
     },
 }
 _NAMES = [name for verbs in VERBS.values() for name in verbs]
@@ -70,8 +70,8 @@ class VerbGroup(TyperGroup):
             return None
         near = get_close_matches(cmd_name, _NAMES)
         raise Failure(
-            f"there is no verb {cmd_name!r}",
-            hint=(f"did you mean: {', '.join(near)}?\n" if near else "") + "all verbs: schedulearn --help",
+            f"no such command: {cmd_name!r}",
+            hint=(f"did you mean: {', '.join(near)}?\n" if near else "") + "all commands: schedulearn --help",
         )
 
     def invoke(self, ctx: Any) -> Any:
@@ -116,7 +116,7 @@ def schedulearn(
     schedulearn run -- python train.py  run a script from this folder as a job
     schedulearn top                     watch everything live
 
-    The service is found by SCHEDULEARN_URL and SCHEDULEARN_TOKEN; on the machine where it runs neither is needed.
+    SCHEDULEARN_URL and SCHEDULEARN_TOKEN say where the service is; on the machine where it runs, neither is needed.
     """
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
@@ -133,7 +133,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return Code.INTERRUPTED
     except typer.Abort:
-        note("stopped: nothing was changed")
+        note("aborted: nothing was changed")
         return Code.WRONG_USE
     except typer.TyperException as error:
         return _wrong_use(error)
@@ -157,9 +157,9 @@ def _failed(error: Exception) -> int:
 def _wrong_use(error: typer.TyperException) -> int:
     """Typer's own errors in our words: the message, then where to read more."""
     context: Any = getattr(error, "ctx", None)
-    message = error.format_message().rstrip(".")
+    message = error.format_message().rstrip(".").replace("Value error, ", "").replace("Input should", "it should")
     path = context.command_path if context is not None else "schedulearn"
-    show_failure(Failure(message[:1].lower() + message[1:], hint=f"how it is used: {path} --help"))
+    show_failure(Failure(message[:1].lower() + message[1:], hint=f"usage: {path} --help"))
     return Code.WRONG_USE
 
 

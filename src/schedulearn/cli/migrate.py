@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from schedulearn.wire.types import Event
 
 app = verb_app()
-COLUMNS = (Column("NODE", flex=True), Column("WHETHER IT CAN TAKE THE JOB NOW", flex=True, wrap=True))
+COLUMNS = (Column("NODE", flex=True), Column("CAN TAKE THE JOB", flex=True, wrap=True))
 _OVER = ("migrated", "not_migrated", "pause")  # events after which nothing more comes of it
 
 
@@ -24,17 +24,17 @@ _OVER = ("migrated", "not_migrated", "pause")  # events after which nothing more
 def migrate(
     job: Job,
     node: Annotated[
-        str | None, typer.Argument(metavar="NODE", help="Where it goes on; without it the possible ones are listed.")
+        str | None, typer.Argument(metavar="NODE", help="Where to move it; without it, the possible nodes are listed.")
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Return when it runs there, or when nothing comes of it.")
+        bool, typer.Option("--wait", help="Return when the job runs there, or when the move has failed.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Move a running job to another node, with all its workers. It saves, stops, and goes on over there.
+    """Move a running job to another node, with all its workers. It saves, stops, and continues there.
 
-    It has its grace period to save. The new place is kept for it meanwhile. A job that has saved no checkpoint begins
-    again from the start. Without a node nothing moves: it is told which could take the job now, and why not the others.
+    The job has its grace period to save; its new place is reserved meanwhile. A job without a checkpoint starts over.
+    Without a node nothing moves: the nodes are listed, with the reason for each that cannot take the job now.
 
     \b
     Examples:
@@ -44,7 +44,9 @@ def migrate(
     """
     if node is None:
         if wait:
-            raise Failure("say where to", field="NODE", allowed=f"`schedulearn migrate {job}` lists the possible ones")
+            raise Failure(
+                "--wait needs a node", field="NODE", allowed=f"`schedulearn migrate {job}` lists the possible ones"
+            )
         return _list(job, as_json)
     with connect() as client:
         before = max((event["serial"] for event in client.job_events(job)), default=0)
@@ -59,8 +61,8 @@ def migrate(
         say_json(asked)
         return Code.DONE
     say(f"{of_job(asked)} {clean(end['cause']) if end else f'will move to {node}'}.", "green" if end else "")
-    steps = {"how it stands": f"schedulearn describe {job}"}
-    next_steps(steps if end else {**steps, "where it is now": f"schedulearn explain {job}"})
+    steps = {"details": f"schedulearn describe {job}"}
+    next_steps(steps if end else {**steps, "status": f"schedulearn explain {job}"})
     return Code.DONE
 
 
@@ -70,9 +72,9 @@ def _list(job: int, as_json: bool) -> int:
     if as_json:
         say_json(found)
     elif not found:
-        say("There is no other node to move it to.")
+        say("There is no other node to move the job to.")
     else:
-        say_table(COLUMNS, [(Cell(one["node"], "bold"), one["problem"] or "it can go there") for one in found])
+        say_table(COLUMNS, [(Cell(one["node"], "bold"), one["problem"] or "yes") for one in found])
         able = [one["node"] for one in found if not one["problem"]]
         next_steps({"move it": f"schedulearn migrate {job} {able[0]}"} if able else {})
     return Code.DONE

@@ -20,7 +20,7 @@ _PATIENCE = 120.0  # seconds: the service tells sooner what it waits for
 
 @app.callback(invoke_without_command=True)
 def nodes(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """Show the nodes: what they have, what is leased and free. Add, label, drain and remove servers.
+    """Show the nodes: capacity, use and jobs. Add, label, drain and remove servers.
 
     \b
     Examples:
@@ -72,15 +72,15 @@ def add(
     address: Annotated[
         str, typer.Argument(metavar="ADDRESS", help="ssh://USER@HOST, tcp://HOST:2376 (with TLS) or unix://PATH.")
     ],
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="How it is called; usual is its host.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Its name. [default: its host]")] = None,
     image: Annotated[str | None, typer.Option(metavar="IMAGE", help="For jobs that name none.")] = None,
     label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label; may be repeated.")] = None,
     gpu_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="What its GPUs are called in a job's gpu_type.")
+        str | None, typer.Option(metavar="TYPE", help="The name of its GPU model, for a job's gpu_type.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add a server with a Docker Engine. It is looked at first; if it cannot be used, it is said why.
+    """Add a server with a Docker Engine. The service checks it first, and says why if it cannot be used.
 
     \b
     Examples:
@@ -94,19 +94,19 @@ def add(
     if as_json:
         say_json(answer)
         return
-    say(f"Node {answer['name']} ({clean(answer['version'])}) is added: {_has(dict(answer))}.", "green")
+    say(f"Node {answer['name']} ({clean(answer['version'])}) added: {_has(dict(answer))}.", "green")
     for words in answer["notes"]:
         note(f"Note: {clean(words)}", "yellow")
-    next_steps({"all nodes": "schedulearn nodes", "take it out again": f"schedulearn nodes remove {answer['name']}"})
+    next_steps({"all nodes": "schedulearn nodes", "remove it": f"schedulearn nodes remove {answer['name']}"})
 
 
 @app.command()
 def remove(
     node: Name,
-    force: Annotated[bool, typer.Option("--force", help="Stop what runs there and queue it again.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Stop the jobs there and queue them again.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Forget a server. Refused while jobs run there, unless forced.
+    """Remove a server. Refused while jobs run there, unless --force is given.
 
     \b
     Examples:
@@ -119,7 +119,7 @@ def remove(
         say_json(answer)
         return
     jobs = ", ".join(str(job) for job in answer["jobs"])
-    say(f"Node {node} goes as soon as its jobs have stopped ({jobs})." if jobs else f"Node {node} is removed.")
+    say(f"Node {node} will be removed once its jobs have stopped ({jobs})." if jobs else f"Node {node} removed.")
     next_steps({"all nodes": "schedulearn nodes"})
 
 
@@ -128,13 +128,11 @@ def label(
     node: Name,
     labels: Annotated[
         list[str],
-        typer.Argument(
-            metavar="KEY=VALUE", help="Labels to set; `KEY=` takes one away. gpu-type and address are known."
-        ),
+        typer.Argument(metavar="KEY=VALUE", help="Labels to set; `KEY=` removes one."),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Set labels of a node. gpu-type names the type of its GPUs, address where other nodes reach it.
+    """Set labels of a node. Known ones: gpu-type, the model of its GPUs; address, where other nodes reach it.
 
     \b
     Examples:
@@ -152,7 +150,7 @@ def label(
 
 @app.command()
 def drain(node: Name, as_json: AsJson = False) -> None:
-    """Let a node finish what it runs and take nothing new.
+    """Drain a node: its jobs finish, and no new ones start there.
 
     \b
     Example:
@@ -163,7 +161,7 @@ def drain(node: Name, as_json: AsJson = False) -> None:
 
 @app.command()
 def undrain(node: Name, as_json: AsJson = False) -> None:
-    """Let a drained node take jobs again.
+    """Let a drained node accept jobs again.
 
     \b
     Example:
@@ -178,10 +176,10 @@ def _drain(node: str, drain: bool, as_json: bool) -> None:
     if as_json:
         say_json(answer)
     elif drain:
-        say(f"Node {node} finishes what it runs and takes nothing new.")
-        next_steps({"what still runs": "schedulearn nodes", "take jobs again": f"schedulearn nodes undrain {node}"})
+        say(f"Node {node} is draining: its jobs finish, and no new ones start there.")
+        next_steps({"what still runs": "schedulearn nodes", "undo": f"schedulearn nodes undrain {node}"})
     else:
-        say(f"Node {node} takes jobs again.")
+        say(f"Node {node} accepts jobs again.")
         next_steps({"all nodes": "schedulearn nodes"})
 
 
@@ -191,7 +189,7 @@ def _labels(given: list[str]) -> dict[str, str | None]:
     for text in given:
         key, sign, value = text.partition("=")
         if not key or not sign:
-            raise Failure(f"{text!r} is no label", field="label", allowed="KEY=VALUE")
+            raise Failure(f"{text!r} is not a label", field="label", allowed="KEY=VALUE")
         labels[key] = value or None
     return labels
 

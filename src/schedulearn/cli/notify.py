@@ -1,4 +1,4 @@
-"""`notify`: whom to tell when jobs are over."""
+"""`notify`: who is notified when jobs end."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -14,7 +14,7 @@ from schedulearn.wire.words import Json, clock
 
 app = verb_app()
 COLUMNS = (
-    Column("MADE"),
+    Column("CREATED"),
     Column("STATE"),
     Column("TRIES", right=True, need=70),
     Column("TO", flex=True),
@@ -22,12 +22,12 @@ COLUMNS = (
     Column("PROBLEM", flex=True, wrap=True, need=100),
 )
 STYLES = {"sent": "green", "waiting": "yellow", "given up": "red"}
-User = Annotated[str | None, typer.Option(metavar="NAME", help="Of another user: for administrators.")]
+User = Annotated[str | None, typer.Option(metavar="NAME", help="Another user's settings (administrators only).")]
 
 
 @app.callback(invoke_without_command=True)
 def notify(ctx: typer.Context, user: User = None, as_json: AsJson = False) -> None:
-    """Say whom to tell when your jobs are over: web addresses (signed webhooks) and e-mail addresses.
+    """Choose who is notified when your jobs end: web addresses (signed webhooks) and e-mail addresses.
 
     \b
     Examples:
@@ -42,7 +42,7 @@ def notify(ctx: typer.Context, user: User = None, as_json: AsJson = False) -> No
 
 @app.command()
 def show(user: User = None, as_json: AsJson = False) -> None:
-    """Show whom, and what became of the last notices (the same as `schedulearn notify`)."""
+    """Show the addresses and the latest notices (the same as `schedulearn notify`)."""
     with connect() as client:
         answer = client.notify(user)
     if as_json:
@@ -54,12 +54,13 @@ def show(user: User = None, as_json: AsJson = False) -> None:
 @app.command("set")
 def set_(
     address: Annotated[
-        list[str], typer.Argument(metavar="ADDRESS", help="https://…, an e-mail address; failed: for failures alone.")
+        list[str],
+        typer.Argument(metavar="ADDRESS", help="https://…, or an e-mail address; failed:ADDRESS for failures only."),
     ],
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell these of the end of every job, instead of those before.
+    """Notify these addresses of the end of every job, instead of the previous ones.
 
     \b
     Examples:
@@ -71,7 +72,7 @@ def set_(
 
 @app.command()
 def clear(user: User = None, as_json: AsJson = False) -> None:
-    """Tell nobody any more, except where a job itself says so.
+    """Remove all addresses; jobs with addresses of their own still notify those.
 
     \b
     Example:
@@ -82,7 +83,7 @@ def clear(user: User = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def secret(
-    new: Annotated[bool, typer.Option("--new", help="Make another one; the one before is not used any more.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Make a new one; the old one is no longer used.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the secret with which your webhooks are signed.
@@ -101,7 +102,7 @@ def secret(
 
 @app.command("test")
 def send_test(as_json: AsJson = False) -> None:
-    """Send a test to all your addresses now.
+    """Send a test notice to all your addresses.
 
     \b
     Example:
@@ -133,10 +134,10 @@ def _say(answer: Json) -> None:
     say_facts(
         [
             ("user", clean(answer["user"])),
-            ("told of ends", ", ".join(clean(a) for a in answer["addresses"]) or "nobody"),
-            ("given to you", ", ".join(clean(a) for a in answer["given"])),
-            ("anybody may use", rules or "nothing: an administrator allows it with up --allow-notify"),
-            ("e-mails", "yes" if answer["mail"] else "no: the service was started without --mail-command"),
+            ("notified", ", ".join(clean(a) for a in answer["addresses"]) or "nobody"),
+            ("set for you", ", ".join(clean(a) for a in answer["given"])),
+            ("allowed for all", rules or "none; an administrator can allow some: up --allow-notify"),
+            ("e-mail", "yes" if answer["mail"] else "no: the service was started without --mail-command"),
         ]
     )
     if answer["notices"]:

@@ -8,12 +8,12 @@ app = verb_app()
 
 @app.command()
 def pause(jobs: Jobs, as_json: AsJson = False) -> int:
-    """Suspend running jobs, or hold queued ones back. A suspended job keeps its memory and its devices.
+    """Suspend running jobs, or hold queued ones. A suspended job keeps its memory and its devices.
 
     \b
     Example:
       schedulearn pause 17
     """
     return act_on(
-        jobs, lambda client, job: client.pause(job), "paused", as_json, {"let it go on": "schedulearn resume {ids}"}
+        jobs, lambda client, job: client.pause(job), "paused", as_json, {"resume": "schedulearn resume {ids}"}
     )

@@ -1,4 +1,4 @@
-"""`policy`: how it is decided who runs."""
+"""`policy`: the scheduling policy."""
 
 from typing import Annotated, Any
 
@@ -13,11 +13,11 @@ from schedulearn.wire.words import Json, parameters
 
 app = verb_app()
 _STAGE_HELP = {
-    "order": "Who goes first.",
-    "allocate": "How many workers each.",
-    "place": "On which machines.",
-    "share": "How much CPU on one shared machine.",
-    "migrate": "Who should move.",
+    "order": "Which job goes first.",
+    "allocate": "How many workers each job gets.",
+    "place": "On which nodes.",
+    "share": "How much CPU each job gets on a shared node.",
+    "migrate": "Which jobs move to another node.",
 }
 
 
@@ -40,7 +40,7 @@ def policy(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(as_json: AsJson = False) -> None:
-    """Show the policy and what else there is (the same as `schedulearn policy`)."""
+    """Show the policy, all presets and all stages (the same as `schedulearn policy`)."""
     with connect() as client:
         answer = client.policy()
     if as_json:
@@ -51,9 +51,7 @@ def show(as_json: AsJson = False) -> None:
 
 @app.command("set")
 def set_(
-    preset: Annotated[
-        str, typer.Argument(metavar="PRESET", help="The name of a combination; `schedulearn policy` lists them.")
-    ],
+    preset: Annotated[str, typer.Argument(metavar="PRESET", help="A preset; `schedulearn policy` lists them.")],
     order: Annotated[str | None, _stage("order")] = None,
     allocate: Annotated[str | None, _stage("allocate")] = None,
     place: Annotated[str | None, _stage("place")] = None,
@@ -62,7 +60,7 @@ def set_(
     param: Params = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change the policy at once, without a restart. Running jobs go on.
+    """Change the policy at once, without a restart. Running jobs keep running.
 
     \b
     Examples:

@@ -20,10 +20,10 @@ def pull(
     path: Annotated[
         str | None, typer.Argument(metavar="PATH", help="A file or folder in the job's run folder; all if left out.")
     ] = None,
-    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to put it; usual is ./job-JOB.")] = None,
+    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to put them. [default: ./job-JOB]")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch the files of a job's run folder, also while it runs.
+    """Fetch files from a job's run folder, also while it runs.
 
     \b
     Examples:
@@ -42,7 +42,7 @@ def pull(
         return
     total = sum(file.lstat().st_size for file in written)
     count = "1 file" if len(written) == 1 else f"{len(written)} files"
-    say(f"Fetched {count} ({size(total)}) of job {job} into {clean(folder)}", "green")
+    say(f"Fetched {count} ({size(total)}) from job {job} to {clean(folder)}", "green")
     for file in written[:10]:
         say(f"  {clean(file)}")
     if len(written) > 10:

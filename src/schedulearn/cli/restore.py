@@ -18,7 +18,7 @@ def restore(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the service's data back from a file, into a folder that is empty or new.
+    """Restore the service's data from a backup, into a folder that is empty or new.
 
     \b
     Example:
@@ -32,5 +32,5 @@ def restore(
     if as_json:
         say_json({"data": str(folder), "file": str(file)})
         return
-    say(f"{file} is restored into {folder}.", "green")
+    say(f"Restored {file} to {folder}.", "green")
     next_steps({"start the service": f"schedulearn up --detach --data {folder}"})

@@ -1,4 +1,4 @@
-"""`resume`: let paused jobs go on."""
+"""`resume`: resume paused jobs."""
 
 from schedulearn.cli.common.act import act_on
 from schedulearn.cli.common.verb import AsJson, Jobs, verb_app
@@ -8,7 +8,7 @@ app = verb_app()
 
 @app.command()
 def resume(jobs: Jobs, as_json: AsJson = False) -> int:
-    """Let paused jobs go on.
+    """Resume paused jobs.
 
     \b
     Example:
@@ -19,5 +19,5 @@ def resume(jobs: Jobs, as_json: AsJson = False) -> int:
         lambda client, job: client.resume(job),
         "running",
         as_json,
-        {"how it stands": "schedulearn describe {first}"},
+        {"details": "schedulearn describe {first}"},
     )

@@ -19,9 +19,9 @@ def rm(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a job that is not finished.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Forget jobs: their output, files and story are removed. A job that runs is stopped at once.
+    """Delete jobs with their output, files and history. A running job is stopped at once.
 
-    At a terminal you are asked before a job that is not finished is removed.
+    On a terminal you are asked before a job that is not finished is removed.
 
     \b
     Examples:
@@ -44,5 +44,5 @@ def rm(
         say_json({"removed": gone})
     else:
         for job in gone:
-            say(f"Job {job} is removed.")
+            say(f"Job {job} removed.")
     return code

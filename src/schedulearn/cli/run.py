@@ -20,7 +20,7 @@ app = verb_app()
 def run(
     command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="What to run.")] = None,
     follow_it: Annotated[
-        bool, typer.Option("--follow/--no-follow", help="Show the output until the job ends; or return at once.")
+        bool, typer.Option("--follow/--no-follow", help="Follow the output until the job ends, or return at once.")
     ] = True,
     key: Key = "",
     raw: Raw = False,
@@ -29,7 +29,7 @@ def run(
 ) -> int:
     """Run a command as a job and follow it.
 
-    The present folder is copied when you submit (.gitignore is respected), so that editing a file afterwards does
+    The current folder is copied when you submit (.gitignore is respected), so that editing a file afterwards does
     not change the job. The job's output is shown until it ends. Ctrl-C leaves the job running.
     With --json the job is printed once it has ended, and its output is not shown.
 
@@ -39,7 +39,7 @@ def run(
       schedulearn run --name mnist --gpus 1 --memory 4GB --env LR=0.1 -- python train.py
     """
     if not command:
-        raise Failure("there is no command to run", hint="write it after --: schedulearn run -- python train.py")
+        raise Failure("no command given", hint="write it after --: schedulearn run -- python train.py")
     with connect() as client:
         job = submit_once(client, spec_of(given, command), key)
         number = job["id"]

@@ -6,9 +6,9 @@ import typer
 
 from schedulearn.cli.common.errors import Code
 from schedulearn.cli.common.out import next_steps, say, say_facts, say_json
-from schedulearn.cli.common.sim_options import study_of, with_sim_options
+from schedulearn.cli.common.sim_options import sim_options, study_of
 from schedulearn.cli.common.study import run_study, write_files
-from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.common.verb import AsJson, verb_app, with_options
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import Json, duration
 
@@ -16,7 +16,7 @@ app = verb_app()
 
 
 @app.command()
-@with_sim_options
+@with_options(sim_options)
 def simulate(
     policy: Annotated[
         str, typer.Option(metavar="NAME|FILE.py:Class", help="A preset, or a class of your own in a file.")
@@ -24,7 +24,7 @@ def simulate(
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Replay a workload under a policy in virtual time: the code that decides is that of the live service.
+    """Replay a workload under a policy in virtual time, with the scheduling code of the live service.
 
     \b
     Examples:
@@ -62,7 +62,7 @@ def _say(figures: Json) -> None:
             ("stages", clean(stages)),
             ("completed", completed + (f" ({figures['impossible']:,} too large)" if figures["impossible"] else "")),
             ("average completion time", _time(figures["avg_jct"])),
-            ("  50 %, 95 %, 99 %", ", ".join(duration(figures[key]) for key in times)),
+            ("  p50, p95, p99", ", ".join(duration(figures[key]) for key in times)),
             ("average wait", _time(figures["avg_wait"])),
             ("makespan", _time(figures["makespan"])),
             (f"{figures['used_of']} in use", f"{100 * figures['utilization']:.1f} %"),
@@ -70,11 +70,11 @@ def _say(figures: Json) -> None:
                 "pre-empted, moved, resized",
                 " ".join(f"{figures[k]:,}" for k in ("preemptions", "migrations", "resizes")),
             ),
-            ("lost moving", _time(figures["migration_seconds"]) if figures["migration_seconds"] else ""),
+            ("lost to migration", _time(figures["migration_seconds"]) if figures["migration_seconds"] else ""),
             ("missed deadlines", missed),
             ("work lost", _time(figures["lost_work"]) if figures["lost_work"] else ""),
             ("node failures", f"{figures['node_failures']:,}" if figures["node_failures"] else ""),
-            ("durations known", estimates_in_words(figures["estimates"])),
+            ("duration estimates", estimates_in_words(figures["estimates"])),
             ("simulated in", f"{figures['wall_seconds']:.2f} s"),
         ]
     )

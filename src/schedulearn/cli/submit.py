@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 app = verb_app()
 Key = Annotated[
     str,
-    typer.Option("--key", metavar="KEY", help="Make no second job if one was made with this key. [default: a new one]"),
+    typer.Option(
+        "--key", metavar="KEY", help="Do not submit again if a job was submitted with this key. [default: a new one]"
+    ),
 ]
 _COMMAND = "schedulearn.command"  # where the words after `--` are kept
 
@@ -43,15 +45,17 @@ def submit(
         list[str] | None,
         typer.Argument(metavar="FILE | -- COMMAND", help="A YAML or JSON file; - reads it from stdin."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check it and show what would be submitted.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only validate it and show what would be submitted.")
+    ] = False,
     key: Key = "",
     as_json: AsJson = False,
     **given: Any,
 ) -> int:
-    """Put a job into the queue and return.
+    """Submit a job to the queue and return.
 
-    The job comes from a file, from stdin (-), or from the command after --. Options win over the file.
-    The folder to copy (workdir) is taken from where you are, not from where the file is.
+    The job comes from a file, from stdin (-), or from the command after --. Options override the file.
+    The folder to copy (workdir) is relative to the current folder, not to the file.
 
     \b
     Examples:
@@ -64,7 +68,7 @@ def submit(
     spec = spec_of(given, command, _base(files or [], command))
     if not spec.get("command") and not spec.get("image"):
         raise Failure(
-            "there is neither a command nor an image",
+            "a command or an image is needed",
             field="command",
             hint="schedulearn submit -- python train.py\nschedulearn submit job.yaml",
         )
@@ -82,7 +86,7 @@ def submit_once(client: "Client", spec: Spec, key: str) -> Json:
     try:
         return client.submit(spec, key=key)
     except KeyboardInterrupt:
-        note(f"The job may have been made; {ask_again(key)}.")
+        note(f"The job may have been submitted; {ask_again(key)}.")
         raise
 
 
@@ -95,9 +99,9 @@ def say_submitted(job: Json, as_json: bool) -> int:
     number = job["id"]
     next_steps(
         {
-            "follow its output": f"schedulearn logs {number} -f",
+            "follow the output": f"schedulearn logs {number} -f",
             "why it waits": f"schedulearn explain {number}",
-            "wait for its end": f"schedulearn wait {number}",
+            "wait for it to end": f"schedulearn wait {number}",
             "cancel it": f"schedulearn cancel {number}",
         }
     )
@@ -124,7 +128,7 @@ def _base(files: list[str], command: list[str]) -> Spec:
         return {}
     if len(files) > 1:
         raise Failure(
-            f"one file is read, but there are {len(files)}: {' '.join(files)}",
+            f"expected one file, got {len(files)}: {' '.join(files)}",
             hint=f"is it a command? Then write: schedulearn submit -- {' '.join([*files, *command])}",
         )
     return read_spec(files[0])

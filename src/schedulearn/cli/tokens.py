@@ -1,4 +1,4 @@
-"""`tokens`: with what users show who they are."""
+"""`tokens`: how users authenticate."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -17,8 +17,8 @@ COLUMNS = (
     Column("ID", right=True),
     Column("USER", flex=True),
     Column("LABEL", flex=True),
-    Column("MADE"),
-    Column("ENDS", need=60),
+    Column("CREATED"),
+    Column("EXPIRES", need=60),
 )
 
 
@@ -60,14 +60,13 @@ def _times(token: Json, now: datetime) -> tuple[str, str]:
 @app.command()
 def create(
     user: Annotated[
-        str | None, typer.Option(metavar="NAME", help="For whom; you, if left out. Others need an administrator.")
+        str | None,
+        typer.Option(metavar="NAME", help="The token's user; others than you need an administrator. [default: you]"),
     ] = None,
-    label: Annotated[
-        str, typer.Option(metavar="TEXT", help="What it is for, so that you can tell it from others.")
-    ] = "made on the command line",
+    label: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "made on the command line",
     as_json: AsJson = False,
 ) -> None:
-    """Create a token. It is shown this one time only.
+    """Create a token. It is shown only once.
 
     \b
     Example:
@@ -80,11 +79,11 @@ def create(
         say_json(made)
         return
     say(f"token: {made['token']}", "green")
-    note(f"It belongs to {made['user']} and is shown this one time only.")
+    note(f"It belongs to {made['user']} and is shown only this once.")
     next_steps(
         {
             "use it": f"export SCHEDULEARN_URL={url} SCHEDULEARN_TOKEN={made['token']}",
-            "take it back": f"schedulearn tokens revoke {made['id']}",
+            "revoke it": f"schedulearn tokens revoke {made['id']}",
         }
     )
 
@@ -92,14 +91,13 @@ def create(
 @app.command()
 def link(
     user: Annotated[
-        str | None, typer.Option(metavar="NAME", help="For whom; you, if left out. Others need an administrator.")
+        str | None,
+        typer.Option(metavar="NAME", help="The token's user; others than you need an administrator. [default: you]"),
     ] = None,
-    page: Annotated[
-        str, typer.Option(metavar="URL", help="The page's address, where it is not that of the service.")
-    ] = "",
+    page: Annotated[str, typer.Option(metavar="URL", help="The page's address, if it is not the service's.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Print a link to the web page that logs you in, once.
+    """Print a one-time login link to the web page.
 
     \b
     Example:
@@ -112,14 +110,14 @@ def link(
         say_json({"link": address, "user": made["user"], "expires_at": made["expires_at"]})
         return
     say(address, "green")
-    note(f"It logs {made['user']} in, once, within twelve hours.")
+    note(f"It logs {made['user']} in once, within twelve hours.")
 
 
 @app.command()
 def revoke(
     token: Annotated[int, typer.Argument(metavar="ID", help="The token's id.", min=1)], as_json: AsJson = False
 ) -> None:
-    """Revoke a token: it is refused from now on.
+    """Revoke a token: it is no longer accepted.
 
     \b
     Example:
@@ -130,4 +128,4 @@ def revoke(
     if as_json:
         say_json({"revoked": token})
     else:
-        say(f"Token {token} is revoked.")
+        say(f"Token {token} revoked.")

@@ -30,12 +30,12 @@ _IN_A_PIPE = 10_000  # columns: nothing is shortened
 @app.command()
 def top(
     once: Annotated[bool, typer.Option("--once", help="Print one frame and return.")] = False,
-    every: Annotated[float, typer.Option(min=0.2, metavar="SECONDS", help="How often it is drawn again.")] = 1.0,
+    every: Annotated[float, typer.Option(min=0.2, metavar="SECONDS", help="How often to refresh.")] = 1.0,
     as_json: AsJson = False,
 ) -> int:
     """Live view: nodes and their use, running jobs with progress, loss and time left, the queue with reasons.
 
-    Ctrl-C ends the view; jobs go on.
+    Ctrl-C ends the view; jobs keep running.
 
     \b
     Examples:

@@ -40,7 +40,7 @@ def update(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Change priority, deadline, limits, number of workers or target of a job that is queued or running.
+    """Change the priority, deadline, limits, number of workers or target of a queued or running job.
 
     \b
     Examples:
@@ -64,7 +64,7 @@ def update(
         changes["workers"] = as_number(workers)
     if not changes and target is None:
         allowed = "--priority, --deadline, --time-limit, --cpus-limit, --workers, --target"
-        raise Failure("there is nothing to change", allowed=allowed)
+        raise Failure("nothing to change", allowed=allowed)
     with connect() as client:
         if target is not None:
             changes["target"] = None if target in _NEVER else _target(target, client, job)
@@ -72,7 +72,7 @@ def update(
     if as_json:
         say_json(changed)
         return Code.DONE
-    say(f"{of_job(changed)} is changed.", "green")
+    say(f"{of_job(changed)} updated.", "green")
     say_facts(
         [
             ("  priority", str(changed["priority"])),
@@ -83,7 +83,7 @@ def update(
             ("  target", (target_words(changed) or "none") if target is not None else ""),
         ]
     )
-    next_steps({"where it is now": f"schedulearn explain {job}"})
+    next_steps({"status": f"schedulearn explain {job}"})
     return Code.DONE
 
 

@@ -83,7 +83,7 @@ def add(
     """
     with connect() as client:
         user = client.add_user(name, _role(role) or "user", uid, gid, max_priority, root=bool(root))
-    _say(user, "is added", as_json)
+    _say(user, "added", as_json)
 
 
 @app.command()
@@ -96,7 +96,7 @@ def update(
     max_priority: MaxPriority = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a user; what is not named stays as it is.
+    """Change a user; options left out stay as they are.
 
     \b
     Example:
@@ -105,10 +105,10 @@ def update(
     given: dict[str, Any] = {"role": _role(role), "uid": uid, "gid": gid, "root": root, "max_priority": max_priority}
     changes = {key: value for key, value in given.items() if value is not None}
     if not changes:
-        raise Failure("there is nothing to change", allowed="--role, --uid, --gid, --root, --max-priority")
+        raise Failure("nothing to change", allowed="--role, --uid, --gid, --root, --max-priority")
     with connect() as client:
         user = client.update_user(name, **changes)
-    _say(user, "is changed", as_json)
+    _say(user, "updated", as_json)
 
 
 @app.command()
@@ -124,7 +124,7 @@ def remove(name: Name, as_json: AsJson = False) -> None:
     if as_json:
         say_json({"removed": name})
     else:
-        say(f"User {name} is removed.")
+        say(f"User {name} removed.")
 
 
 def _role(given: str | None) -> str | None:
@@ -149,4 +149,4 @@ def _say(user: Json, what: str, as_json: bool) -> None:
     say(f"User {user['name']} ({user['role']}) {what}; jobs run as {user['runs_as']}.", "green")
     for words in user["notes"]:
         note(f"Warning: {words}", "yellow")
-    next_steps({"give a token": f"schedulearn tokens create --user {user['name']}"})
+    next_steps({"create a token": f"schedulearn tokens create --user {user['name']}"})

@@ -18,11 +18,11 @@ app = verb_app()
 def wait(
     jobs: Jobs,
     timeout: Annotated[
-        float | None, typer.Option(min=0, metavar="SECONDS", help="Give up after this long; the jobs go on.")
+        float | None, typer.Option(min=0, metavar="SECONDS", help="Give up after this long; the jobs keep running.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Wait until jobs have ended. The exit code is 0 if all succeeded, 1 if one did not.
+    """Wait until jobs have finished. The exit code is 0 if all succeeded, 1 if one did not.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The tables. A change here needs a step in `upgrades.py`: a test compares the two."""
+"""The tables. A change here needs a migration in `migrations/versions`: a test compares the two."""
 
 from typing import Any
 
@@ -17,24 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from schedulearn.core.domain.node import NodeState
-from schedulearn.core.domain.states import JobState, StopReason
-from schedulearn.store.columns import (
-    Accrued,
-    Amounts,
-    Big,
-    Choice,
-    Json,
-    Labels,
-    Measured,
-    Moves,
-    Outcomes,
-    Several,
-    Targets,
-    Time,
-    Words,
-    WorkerCounts,
-)
+from schedulearn.store.columns import Big, Json, Measured, Time, Words
 
 metadata = MetaData()
 
@@ -44,32 +27,24 @@ def _of_job() -> Column[int]:
     return Column("job", Big, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
 
 
-def _of_worker() -> list[Column[int]]:
-    """The key of what belongs to one worker."""
-    return [
-        Column("job", Big, primary_key=True, autoincrement=False),
-        Column("attempt", Integer, primary_key=True, autoincrement=False),
-        Column("rank", Integer, primary_key=True, autoincrement=False),
-    ]
-
-
 nodes = Table(
     "nodes",
     metadata,
     Column("name", Words, primary_key=True),
     Column("executor", Words, nullable=False),
-    Column("state", Choice(NodeState), nullable=False),
-    Column("capacity", Amounts, nullable=False),
-    Column("reserved", Amounts, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("capacity", Json, nullable=False),
+    Column("reserved", Json, nullable=False),
     Column("cpus_per_gpu", Double, nullable=False),
-    Column("labels", Labels, nullable=False),
-    Column("address", Words, nullable=False),
-    Column("default_image", Words, nullable=False),
-    Column("engine", Words, nullable=False),
-    Column("version", Words, nullable=False),
-    Column("drain", Boolean, nullable=False),
+    Column("labels", Json, nullable=False),
+    # Of nodes that were written before these columns were there, they are NULL:
+    Column("address", Words),
+    Column("default_image", Words),
+    Column("engine", Words),
+    Column("version", Words),
+    Column("drain", Boolean),
     Column("lost_at", Time),
-    Column("problem", Words, nullable=False),
+    Column("problem", Words),
 )
 
 devices = Table(
@@ -95,33 +70,37 @@ jobs = Table(
     Column("spec", Json, nullable=False),
     # Changed by the scheduler:
     Column("gpus", Integer, nullable=False),  # over all the workers it wants
-    Column("state", Choice(JobState), nullable=False),
+    Column("state", String(16), nullable=False),
     Column("reason", Words, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("deadline", Time),
     Column("time_limit", Time),
     Column("cpus_limit", Double),
-    Column("workers", WorkerCounts, nullable=False),  # as last changed: the spec stays as it was submitted
-    Column("target", Targets),  # likewise
+    Column("workers", Json),  # min, want and max since they were changed; NULL: as the spec says
+    Column("target", Json),  # value and then, likewise; {}: none
     Column("reached_at", Time),
     Column("attempt", Integer, nullable=False),
     Column("restarts", Integer, nullable=False),
     Column("preemptions", Integer, nullable=False),
     Column("migrations", Integer, nullable=False),
-    Column("migration_seconds", Time, nullable=False),
-    Column("move", Moves),  # the migration under way: without it a restart would send the job somewhere else
+    Column("migration_seconds", Time),
+    Column("move", Json),  # the migration under way: without it a restart would send the job somewhere else
     Column("resizes", Integer, nullable=False),
     Column("not_before", Time, nullable=False),
     Column("queued_at", Time, nullable=False),
     Column("started_at", Time),
     Column("finished_at", Time),
-    Column("ran", Accrued, nullable=False),
-    Column("attained", Accrued, nullable=False),
-    Column("stop", Choice(StopReason)),
-    Column("outcome", Outcomes),
+    Column("ran_value", Time, nullable=False),
+    Column("ran_since", Time, nullable=False),
+    Column("ran_rate", Double, nullable=False),
+    Column("attained_value", Double, nullable=False),
+    Column("attained_since", Time, nullable=False),
+    Column("attained_rate", Double, nullable=False),
+    Column("stop", String(16)),
+    Column("outcome", Json),
     Column("forget", Boolean, nullable=False),
     Column("mark", Json),
-    # The submitter's `users.id`; NULL: there was no user of that name.
+    # The submitter's `users.id`; NULL: of a job from before there were such ids whose user had been removed.
     Column("owner", Big),
     Index("ix_jobs_state", "state", "id"),
     Index("ix_jobs_owner", "owner", "state"),
@@ -139,26 +118,28 @@ attempts = Table(
     _of_job(),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("created_at", Time, nullable=False),
-    Column("stop", Choice(StopReason)),
+    Column("stop", String(16)),
     Column("stop_asked_at", Time),
     Column("ended_at", Time),
-    Column("generation", Integer, nullable=False),
+    Column("generation", Integer),  # NULL in rows that were written before it was there
 )
 
 workers = Table(
     "workers",
     metadata,
-    *_of_worker(),
+    Column("job", Big, primary_key=True, autoincrement=False),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("rank", Integer, primary_key=True, autoincrement=False),
     Column("node", Words, nullable=False),
-    Column("devices", Several, nullable=False),
+    Column("devices", Json, nullable=False),
     Column("started_at", Time),
     Column("ended_at", Time),
-    Column("outcome", Outcomes),
+    Column("outcome", Json),
     # How far its metrics were taken in. Not the scheduler's: a cycle leaves these alone.
     Column("report_seq", Big, nullable=False, server_default=text("-1")),
     Column("pattern_seq", Big, nullable=False, server_default=text("-1")),
     Column("pattern_offset", Big, nullable=False, server_default=text("0")),
-    Column("joined", Integer, nullable=False),
+    Column("joined", Integer),  # NULL in rows that were written before it was there
     Column("left_at", Time),
     # Looks at its output that have begun since the last one that came to its end.
     Column("pattern_tries", Integer, nullable=False, server_default=text("0")),
@@ -172,8 +153,8 @@ leases = Table(
     Column("attempt", Integer, primary_key=True, autoincrement=False),
     Column("rank", Integer, primary_key=True, autoincrement=False),
     Column("node", Words, nullable=False),
-    Column("amounts", Amounts, nullable=False),
-    Column("devices", Several, nullable=False),
+    Column("amounts", Json, nullable=False),
+    Column("devices", Json, nullable=False),
 )
 
 lease_devices = Table(
@@ -199,7 +180,7 @@ events = Table(
     Column("job", Big),  # no foreign key: the last event of a job outlives it
     Column("attempt", Integer),
     Column("node", Words),
-    Column("state", Choice(JobState)),
+    Column("state", String(16)),
     Column("data", Json, nullable=False),
     Index("ix_events_job", "job", "serial"),
     sqlite_autoincrement=True,
@@ -267,6 +248,14 @@ def _measured() -> list[Column[Any]]:
     ]
 
 
+def _of_worker() -> list[Column[Any]]:
+    return [
+        Column("job", Big, primary_key=True, autoincrement=False),
+        Column("attempt", Integer, primary_key=True, autoincrement=False),
+        Column("rank", Integer, primary_key=True, autoincrement=False),
+    ]
+
+
 # What each worker uses: the latest look here, earlier ones (thinned) in the points.
 usage = Table(
     "usage",
@@ -300,7 +289,7 @@ users = Table(
     Column("uid", Big),
     Column("gid", Big),
     Column("max_priority", Integer),
-    Column("id", Big, nullable=False),  # never used twice: whoever is given a removed user's name is somebody else
+    Column("id", Big),  # never used twice: whoever is given a removed user's name is somebody else
     Index("ux_users_id", "id", unique=True),
 )
 
@@ -342,8 +331,8 @@ subscriptions = Table(
     "subscriptions",
     metadata,
     Column("user", Words, primary_key=True),
-    Column("addresses", Several, nullable=False),
-    Column("given", Several, nullable=False),  # those that an administrator gave: no rule needs to cover them
+    Column("addresses", Json, nullable=False),
+    Column("given", Json, nullable=False),  # those that an administrator gave: no rule needs to cover them
     Column("secret", Words, nullable=False),  # signs webhooks, so it is kept as it is; "": none was made yet
 )
 

@@ -23,7 +23,7 @@ def facts(job: Json, now: datetime) -> list[tuple[str, str]]:
         ("deadline", _moment(job.get("deadline"), now)),
         ("time limit", duration(job.get("time_limit"))),
         ("target", _target(job, now)),
-        ("weight", _weight(job.get("weight"))),
+        ("work", _weight(job.get("weight"))),
         ("hint", clean(job.get("hint") or "")),
         ("speed-up", _speedup(job.get("speedup"))),
         ("depends on", ", ".join(str(i) for i in spec.get("depends_on") or ())),
@@ -34,7 +34,7 @@ def facts(job: Json, now: datetime) -> list[tuple[str, str]]:
         ("ran", duration(job.get("run_seconds")) if job.get("started_at") else ""),
         ("checkpoint", _checkpoint(job, now)),
         ("interrupted", _interruptions(job)),
-        ("moves to", clean(", ".join(job.get("moving_to") or ()))),
+        ("moving to", clean(", ".join(job.get("moving_to") or ()))),
         ("ended", clean((job.get("exit") or {}).get("text") or "")),
     ]
 
@@ -85,7 +85,7 @@ def _moment(text: str | None, now: datetime) -> str:
 
 def _checkpoint(job: Json, now: datetime) -> str:
     at = job.get("checkpoint_at")
-    return f"brought to the service {_moment(at, now)}" if at else ""
+    return f"copied to the service {_moment(at, now)}" if at else ""
 
 
 def _interruptions(job: Json) -> str:
@@ -126,7 +126,7 @@ def worker_end(attempt: Json, worker: Json) -> tuple[str, str]:
     """How it ended, and the style that it is shown in."""
     left, stop = worker.get("left_at"), attempt.get("stop")
     if not worker.get("ended_at"):
-        return "leaving" if left else "stopping" if stop else "still there", "green"
+        return "leaving" if left else "stopping" if stop else "running", "green"
     text = (worker.get("exit") or {}).get("text") or ""
     if left:
         lost = left == worker["ended_at"]

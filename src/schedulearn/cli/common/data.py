@@ -23,7 +23,7 @@ def default_data() -> Path:
 
 Data = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="The data folder; usual is $SCHEDULEARN_DATA or ~/.schedulearn."),
+    typer.Option(metavar="DIR", help="The data folder. [default: $SCHEDULEARN_DATA or ~/.schedulearn]"),
 ]
 
 
@@ -71,7 +71,7 @@ def refuse_another_page(data: Path) -> None:
     """Two pages alone on one folder would take each other's word away, and `down` would stop only one."""
     if pid := next((pid for pid, role in service_processes(data).items() if role == PAGE), 0):
         raise Failure(
-            f"a page runs on {data} already (pid {pid})", hint="stop it first, or name another folder: --data"
+            f"a page is already running on {data} (pid {pid})", hint="stop it first, or name another folder: --data"
         )
 
 
@@ -110,8 +110,8 @@ def server_errors() -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise Failure(
-                "another program listens on this port already",
+                "this port is already in use",
                 field="--port",
-                allowed="a port that nobody uses; 0 takes any free one",
+                allowed="an unused port; 0 takes any free one",
             ) from error
         raise Failure(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")) from error

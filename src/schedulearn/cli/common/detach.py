@@ -44,7 +44,7 @@ def _wait_until_ready(child: subprocess.Popen[bytes], data: Path, only: str | No
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         if child.poll() is not None:
-            raise Failure(f"the service ended at once (exit code {child.returncode})", hint=_last_words(log, begin))
+            raise Failure(f"the service exited at once (exit code {child.returncode})", hint=_last_words(log, begin))
         if only == "scheduler" and holds_role(data, "scheduler", child.pid):
             return ""
         url = service_url(data, child.pid)
@@ -83,7 +83,7 @@ def _answers(url: str) -> bool:
 def _last_words(log: Path, begin: int) -> str:
     """What it wrote since it was started: the end of it."""
     lines = _since(log, begin).strip().splitlines()[-15:]
-    return "\n".join([*lines, f"all of it: {log}"])
+    return "\n".join([*lines, f"full log: {log}"])
 
 
 def _since(log: Path, begin: int) -> str:
@@ -95,7 +95,7 @@ def _since(log: Path, begin: int) -> str:
 def _say_page(pid: int, url: str, data: Path, log: Path) -> None:
     page = without_pin(url)
     say(f"The page runs at {page} (pid {pid}).", "green")
-    next_steps({"a link that logs you in": link_words(page), "its log": f"tail -f {log}", "stop it": down_words(data)})
+    next_steps({"login link": link_words(page), "log": f"tail -f {log}", "stop it": down_words(data)})
 
 
 def _say(pid: int, url: str, data: Path, log: Path, begin: int) -> None:
@@ -103,4 +103,4 @@ def _say(pid: int, url: str, data: Path, log: Path, begin: int) -> None:
     for line in _since(log, begin).splitlines():
         if line.startswith(("fingerprint:", "token:", "page:", "Warning:")):
             say(line)
-    next_steps({"its log": f"tail -f {log}", **next_commands(data)})
+    next_steps({"log": f"tail -f {log}", **next_commands(data)})

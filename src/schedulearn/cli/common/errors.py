@@ -8,13 +8,13 @@ from schedulearn.wire.clean import clean
 
 EXIT_CODES = """\
 Exit codes:
-  0    done; for run and wait: the job succeeded
+  0    success; for run and wait: the job succeeded
   1    the job failed or was cancelled
-  2    wrong use: an option, a field or the moment; nothing was changed
+  2    invalid request: an option, a field, or the job's state; nothing was changed
   3    no such job (or node, user, token)
   4    the service cannot be reached, or failed
-  130  interrupted with Ctrl-C; jobs go on
-exec has the exit code of its command."""
+  130  interrupted with Ctrl-C; jobs keep running
+exec exits with the exit code of its command."""
 
 
 class Code(IntEnum):

@@ -89,7 +89,7 @@ class Watcher:
                     place = client.explain(self._job) if job["state"] == "queued" else None
                     self._show(job, place)
                 except ClientError as error:
-                    self._line.update(f"no news from the service ({clean(error)}); the job goes on")
+                    self._line.update(f"no answer from the service ({clean(error)}); the job keeps running")
                 self._stop.wait(1.0)
 
     def _show(self, job: Json, place: Json | None) -> None:
@@ -121,7 +121,7 @@ def say_end(job: Json) -> Code:
     if metric(job):
         words.append(f"last {metric(job, named=True)}")
     say(" · ".join(w for w in words if w), "green" if ok else "red")
-    steps = {"its story": f"schedulearn describe {job['id']}", "fetch its files": f"schedulearn pull {job['id']}"}
+    steps = {"details": f"schedulearn describe {job['id']}", "fetch its files": f"schedulearn pull {job['id']}"}
     next_steps(steps if ok else {**steps, "its output": f"schedulearn logs {job['id']} --tail 50"})
     return Code.DONE if ok else Code.JOB_FAILED
 
@@ -129,11 +129,11 @@ def say_end(job: Json) -> Code:
 def say_left(job: int) -> None:
     """After Ctrl-C: the job goes on."""
     say()
-    say(f"Job {job} goes on without you.", "bold")
+    say(f"Job {job} keeps running.", "bold")
     next_steps(
         {
-            "follow it again": f"schedulearn logs {job} -f",
-            "how it stands": f"schedulearn describe {job}",
+            "follow again": f"schedulearn logs {job} -f",
+            "details": f"schedulearn describe {job}",
             "cancel it": f"schedulearn cancel {job}",
         }
     )

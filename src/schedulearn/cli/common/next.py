@@ -10,7 +10,7 @@ def next_commands(data: Path) -> dict[str, str]:
     elsewhere = data != data_folder(None)
     steps = {"use this folder": f"export SCHEDULEARN_DATA={data}"} if elsewhere else {}
     usual = {"run a job": "schedulearn run -- python train.py", "watch": "schedulearn top"}
-    return {**steps, **usual, "stop (jobs go on)": down_words(data)}
+    return {**steps, **usual, "stop (jobs keep running)": down_words(data)}
 
 
 def down_words(data: Path) -> str:

@@ -24,15 +24,15 @@ def failure_of(error: Exception) -> Failure | None:
 
     match error:
         case client.NoSuchJob():
-            return Failure(str(error), Code.NO_SUCH_JOB, hint="see which there are: schedulearn ls --all")
+            return Failure(str(error), Code.NO_SUCH_JOB, hint="list all jobs: schedulearn ls --all")
         case client.ApiError():
             return _refused(error)
         case client.NotTrusted():
             return Failure(
                 str(error),
                 Code.UNREACHABLE,
-                hint="the service's own machine shows the fingerprint when it starts: schedulearn up\n"
-                "if it is the right one: SCHEDULEARN_URL=https://HOST:PORT#sha256=FINGERPRINT",
+                hint="the service prints its fingerprint when it starts: schedulearn up\n"
+                "if it is the same: SCHEDULEARN_URL=https://HOST:PORT#sha256=FINGERPRINT",
             )
         case client.MaybeSubmitted():
             return Failure(str(error), Code.UNREACHABLE, hint=ask_again(error.key))
@@ -40,22 +40,20 @@ def failure_of(error: Exception) -> Failure | None:
             return Failure(
                 str(error),
                 Code.UNREACHABLE,
-                hint="it is there, but cannot answer at present: try again\n"
-                "its log says more: service.log in its data folder",
+                hint="it is running but cannot answer now: try again\nsee its log: service.log in its data folder",
             )
         case client.ServiceUnreachable():
             return Failure(
                 str(error),
                 Code.UNREACHABLE,
-                hint="start it: schedulearn up --detach\n"
-                "or say where it is: SCHEDULEARN_URL and SCHEDULEARN_TOKEN in the environment",
+                hint="start it: schedulearn up --detach\nor set SCHEDULEARN_URL and SCHEDULEARN_TOKEN to where it is",
             )
         case client.WaitTimeout():
             return Failure(str(error), Code.JOB_FAILED)
         case client.MissingVariable():
             return Failure(str(error), field="env", hint="set it, or give a value: --env NAME=VALUE")
         case client.SnapshotError():
-            hint = "leave files out with .gitignore, choose a folder with --workdir, or copy nothing with --no-workdir"
+            hint = "exclude files with .gitignore, choose a folder with --workdir, or copy nothing with --no-workdir"
             return Failure(str(error), field="workdir", hint=hint)
         case client.ClientError():
             return Failure(str(error))
@@ -65,7 +63,7 @@ def failure_of(error: Exception) -> Failure | None:
 
 def ask_again(key: str) -> str:
     """What to do when nobody knows whether a job was made."""
-    return f"the same command with --key {key} is safe: it makes the job, or finds it if it was made"
+    return f"repeating the command with --key {key} is safe: it submits the job only if that has not happened yet"
 
 
 def _refused(error: "ApiError") -> Failure:
@@ -93,11 +91,11 @@ def _code(status: int) -> Code:
 
 def _advice(status: int) -> str:
     if status == 401:
-        return "set SCHEDULEARN_TOKEN to a token that is valid; an administrator makes one: schedulearn tokens create"
+        return "set SCHEDULEARN_TOKEN to a valid token; an administrator can create one: schedulearn tokens create"
     if status == 403:
-        return "you may change your own jobs only; an administrator may change all"
+        return "you can change only your own jobs; an administrator can change all"
     if status >= 500:
-        return "this is a fault of the service: its log says more (service.log in its data folder)"
+        return "this is an error in the service; see its log: service.log in its data folder"
     return ""
 
 

@@ -1,7 +1,7 @@
 """The options of a simulation, which `simulate` and `compare` share: from the command line to a study."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,68 +22,66 @@ _MOST = 100_000  # jobs of the history, the newest
 _SHOWN = 5  # malformed rows, and jobs that are too large, of which a line is shown
 
 
-def _options(
+def sim_options(
     trace: Annotated[
         Text,
-        typer.Option(metavar="FILE|synthetic:…", help="The workload; synthetic:philly?jobs=1000&load=0.9 is made."),
+        typer.Option(
+            metavar="FILE|synthetic:…",
+            help="The workload: a file, or generated, such as synthetic:philly?jobs=1000&load=0.9.",
+        ),
     ] = None,
-    history: Annotated[bool, typer.Option("--history", help="What the service has run, instead of a trace.")] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Replay what the service has run, instead of a trace.")
+    ] = False,
     format: Annotated[
         Text,
-        typer.Option(metavar="NAME", help="philly, elasticflow, pollux, tiresias, schedulearn; usual: by its header."),
+        typer.Option(
+            metavar="NAME", help="philly, elasticflow, pollux, tiresias, schedulearn. [default: by its header]"
+        ),
     ] = None,
     profiles: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Measured profiles of a pollux workload; usual: beside it.")
+        Path | None, typer.Option(metavar="DIR", help="Measured profiles of a pollux workload. [default: beside it]")
     ] = None,
     cluster: Annotated[
         Text, typer.Option(metavar="16x4|2x8c|FILE.yaml", help="Nodes × GPUs, nodes × cores, or a list of nodes.")
     ] = None,
-    order: Annotated[Text, typer.Option(metavar="NAME", help="Who goes first, instead of the policy's.")] = None,
-    allocate: Annotated[Text, typer.Option(metavar="NAME", help="How many workers each, likewise.")] = None,
-    place: Annotated[Text, typer.Option(metavar="NAME", help="On which machines, likewise.")] = None,
+    order: Annotated[Text, typer.Option(metavar="NAME", help="The order stage, instead of the policy's.")] = None,
+    allocate: Annotated[Text, typer.Option(metavar="NAME", help="The allocate stage, likewise.")] = None,
+    place: Annotated[Text, typer.Option(metavar="NAME", help="The place stage, likewise.")] = None,
     share: Annotated[
-        Text, typer.Option(metavar="NAME", help="How much CPU on one shared machine: fair, flowcon.")
+        Text, typer.Option(metavar="NAME", help="The share stage (CPU on a shared node): fair, flowcon.")
     ] = None,
-    migrate: Annotated[Text, typer.Option(metavar="NAME", help="Who should move: none, consolidate, specon.")] = None,
+    migrate: Annotated[Text, typer.Option(metavar="NAME", help="The migrate stage: none, consolidate, specon.")] = None,
     param: Params = None,
     oracle: Annotated[
-        bool, typer.Option("--oracle", help="Policies know true durations; otherwise they estimate them.")
+        bool, typer.Option("--oracle", help="Policies know the true durations instead of estimating them.")
     ] = False,
     restart_cost: Annotated[Duration, typer.Option(metavar="S", help="Time lost when a job starts again.")] = "0",
     checkpoint_every: Annotated[
-        Duration, typer.Option(metavar="S", help="Work between two saves; 0: it saves when it is stopped.")
+        Duration, typer.Option(metavar="S", help="Work between two checkpoints; 0: a job saves when it is stopped.")
     ] = "0",
     locality_penalty: Annotated[
-        float, typer.Option(metavar="X", help="Part of its speed that a job on several nodes loses, 0 to 1.")
+        float, typer.Option(metavar="X", help="Share of its speed that a job on several nodes loses, 0 to 1.")
     ] = 0.0,
     node_mtbf: Annotated[
         Duration, typer.Option(metavar="S", help="Mean time between failures of a node; 0: none.")
     ] = "0",
-    node_repair: Annotated[Duration, typer.Option(metavar="S", help="Time until it is back.")] = "1h",
-    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="For all that is random.")] = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Only the first so many jobs.")] = None,
+    node_repair: Annotated[Duration, typer.Option(metavar="S", help="Time until a failed node is back.")] = "1h",
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of all random numbers.")] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="Only the first N jobs.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a trace with malformed rows.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write CSV files and report.html there.")] = None,
 ) -> None:
     """Only its signature is used."""
 
 
-def with_sim_options(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """A verb that ends in `**given` gets all options of a simulation in it."""
-    own = [p for p in inspect.signature(verb).parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    both = [*own, *inspect.signature(_options).parameters.values()]
-    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in both]
-    verb.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined] # Typer reads it
-    return verb
-
-
 def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
     """Everything checked and read, the folder for the results made; what was left out is told on stderr."""
     if bool(given["trace"]) == given["history"]:
-        raise Failure("say which workload", field="--trace", allowed="either --trace FILE or --history")
+        raise Failure("no workload given", field="--trace", allowed="either --trace FILE or --history")
     if not given["cluster"]:
         raise Failure(
-            "say on which cluster",
+            "no cluster given",
             field="--cluster",
             allowed="NODESxGPUS such as 16x4, NODESxCORESc such as 2x8c, or a YAML file",
         )
@@ -127,7 +125,7 @@ def _failure(error: "BadRequest") -> Failure:
         option = "--policy"
     else:
         option = (
-            f"--{kind.replace('_', '-')}" if kind in inspect.signature(_options).parameters else f"--trace …{kind}="
+            f"--{kind.replace('_', '-')}" if kind in inspect.signature(sim_options).parameters else f"--trace …{kind}="
         )
     return Failure(error.problem, field=option, allowed=error.allowed)
 
@@ -135,7 +133,7 @@ def _failure(error: "BadRequest") -> Failure:
 def _tell(study: "Study") -> None:
     problems, large, jobs = study.workload.problems, study.too_large, study.workload.jobs
     if problems:
-        note(f"{len(problems)} malformed rows are left out (--strict refuses them):", "yellow")
+        note(f"{len(problems)} malformed rows skipped (--strict refuses them):", "yellow")
         _listed([f"line {problem.line}: {problem.text}" for problem in problems[:_SHOWN]], len(problems))
     if large:
         note(f"{len(large)} jobs ask for more GPUs than the cluster has:", "yellow")
@@ -145,7 +143,7 @@ def _tell(study: "Study") -> None:
         for name in choice.ignored:
             ignored.setdefault(name, []).append(choice.label)
     for name, labels in ignored.items():
-        note(f"the parameter {name} does nothing under {', '.join(labels)}", "dim")
+        note(f"the parameter {name} has no effect under {', '.join(labels)}", "dim")
 
 
 def _listed(lines: list[str], total: int) -> None:

@@ -35,7 +35,7 @@ def run_study(
     for result in results:
         if result.unfinished:
             note(
-                f"{result.policy}: {result.unfinished} jobs were still waiting when nothing could happen any more",
+                f"{result.policy}: {result.unfinished} jobs were still waiting at the end",
                 "red",
             )
     return results, failures

@@ -1,5 +1,7 @@
 """What every verb's file is made of: its little Typer app, and the arguments that many verbs have."""
 
+import inspect
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +19,24 @@ def verb_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings=HELP,
     )
+
+
+def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
+    """An option with a value; `names` where it is not called like its parameter."""
+    return typer.Option(*names, metavar=metavar, help=help, **more)
+
+
+def with_options(options: Callable[..., None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A verb that ends in `**given` gets all options of this signature in it."""
+
+    def add(verb: Callable[..., Any]) -> Callable[..., Any]:
+        own = [p for p in inspect.signature(verb).parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        both = [*own, *inspect.signature(options).parameters.values()]
+        keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in both]
+        verb.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined] # Typer reads it
+        return verb
+
+    return add
 
 
 def complete_jobs(ctx: typer.Context, args: list[str], incomplete: str) -> list[tuple[str, str]]:  # noqa: ARG001
@@ -39,15 +59,11 @@ def job_id(text: str) -> int:
     """The id of a job; `#17` is forgiven."""
     number = str(text).removeprefix("#")
     if not number.isascii() or not number.isdigit() or not 0 < int(number) < 2**63:
-        raise typer.BadParameter(f"{text!r} is not the id of a job (allowed: a whole number such as 17)")
+        raise typer.BadParameter(f"{text!r} is not a job id (allowed: a whole number such as 17)")
     return int(number)
 
 
 Job = Annotated[int, typer.Argument(metavar="JOB", help="The job's id.", parser=job_id, autocompletion=complete_jobs)]
-Jobs = Annotated[
-    list[int], typer.Argument(metavar="JOB", help="Ids of jobs.", parser=job_id, autocompletion=complete_jobs)
-]
+Jobs = Annotated[list[int], typer.Argument(metavar="JOB", help="Job ids.", parser=job_id, autocompletion=complete_jobs)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-Raw = Annotated[
-    bool, typer.Option("--raw", help="On a terminal, pass on everything that the job writes, not its colours alone.")
-]
+Raw = Annotated[bool, typer.Option("--raw", help="On a terminal, pass everything through, not only colours.")]

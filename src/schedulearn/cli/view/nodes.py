@@ -13,7 +13,7 @@ COLUMNS = (
     Column("CPUS USED"),
     Column("MEMORY USED", need=70),
     Column("GPUS USED"),
-    Column("RUNS", need=90),
+    Column("EXECUTOR", need=90),
     Column("JOBS", flex=True, need=60, keep=8),
 )
 SERVER_COLUMNS = (
@@ -110,23 +110,23 @@ def _device_use(device: Json) -> Cell:
 
 
 def sharing_words(sharing: Json | None) -> str:
-    """`flowcon holds job 17 to 0.25 cores`; nothing where all share as equals, as usual."""
+    """`flowcon limits job 17 to 0.25 cores`; nothing where all jobs share equally, as usual."""
     if not sharing:
         return ""
     if sharing["problem"]:
         return f"shared fairly: {clean(sharing['problem'])}"
     held = ", ".join(f"job {job} to {cores:.3g} cores" for job, cores in sharing["limits"].items())
-    return f"{clean(sharing['stage'])} holds {held or 'nobody back'}"
+    return f"{clean(sharing['stage'])} limits {held or 'no job'}"
 
 
 def storage_words(storage: Json | None) -> str:
-    """`1.2 GB kept: jobs 1 GB (of it logs 50 MB), snapshots 150 MB, database 1 MB; 200 GB free`"""
+    """`1.2 GB used: jobs 1 GB (logs 50 MB), snapshots 150 MB, database 1 MB; 200 GB free`"""
     if not storage:
         return ""
     parts = [f"jobs {size(storage.get('jobs_bytes') or 0)}"]
     if storage.get("logs_bytes"):
-        parts[0] += f" (of it logs {size(storage['logs_bytes'])})"
+        parts[0] += f" (logs {size(storage['logs_bytes'])})"
     parts += [f"{k} {size(storage[f'{k}_bytes'])}" for k in ("snapshots", "database") if f"{k}_bytes" in storage]
     total = sum(storage.get(f"{k}_bytes") or 0 for k in ("jobs", "snapshots", "database"))
     free = f"; {size(storage['free_bytes'])} free" if "free_bytes" in storage else ""
-    return f"{size(total)} kept: {', '.join(parts)}{free}"
+    return f"{size(total)} used: {', '.join(parts)}{free}"

@@ -42,7 +42,7 @@ def _memory(workers: Sequence[Json], latest: Sequence[Json], over: bool) -> str:
     if now is None or most is None:
         return ""
     of = "" if limit is None else f" of {size(limit)}"
-    return f"{size(most)}{of} at most" if over else f"{size(now)}{of} ({size(most)} at most)"
+    return f"{size(most)}{of} peak" if over else f"{size(now)}{of} (peak {size(most)})"
 
 
 def _pair(latest: Sequence[Json], first: str, verb: str, second: str, other_verb: str) -> str:
