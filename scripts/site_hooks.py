@@ -1,8 +1,8 @@
 """What mkdocs does not do by itself, for the site of the documentation.
 
-The pages are written to be read where they are, so they link to files beside docs/: README and changes become pages of
-the site, and other files are named without a link. Diagrams become pictures, and a click on one shows it in full size.
-And nothing of the site leads a browser to another server.
+The pages are written to be read where they are, so they link to files beside docs/: README, changes and their like
+become pages of the site, and other files are named without a link. Diagrams become pictures, and a click on one shows
+it in full size. And nothing of the site leads a browser to another server.
 """
 
 import hashlib
@@ -14,7 +14,13 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
-BESIDE = {"README.md": "readme.md", "CHANGELOG.md": "changelog.md", "examples/README.md": "examples.md"}
+BESIDE = {
+    "README.md": "readme.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security-policy.md",
+    "examples/README.md": "examples.md",
+}
 DIAGRAMS = ROOT / "docs" / "pictures" / "diagrams"  # drawn by scripts/diagrams.py
 _DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")

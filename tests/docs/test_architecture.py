@@ -1,12 +1,16 @@
-"""No packages import each other in a circle. Every import counts, also one inside of a function."""
+"""The page on the architecture has every package, and no packages import each other in a circle.
+
+Every import counts, also one inside of a function.
+"""
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from support.pages import ROOT
+from support.pages import DOCS, ROOT
 
 SOURCE = ROOT / "src"
 # Circles that are known: this list may only become shorter. A package of one of these may import any other of it.
@@ -28,6 +32,38 @@ KNOWN = (
         "schedulearn.dashboard.views",
     },
 )
+
+
+# --- the page
+
+PAGE = (DOCS / "architecture.md").read_text("utf-8")
+PRODUCT = SOURCE / "schedulearn"
+
+
+def rooms() -> Iterator[str]:
+    """What the first column of the table of packages names: `a/{b,c}/` is two of them."""
+    table = PAGE.partition("| package | what is in it |\n")[2].partition("\n\n")[0]
+    for line in table.splitlines():
+        for name in re.findall(r"`([^`]+)`", line.split("|")[1]):
+            before, _, rest = name.partition("{")
+            inside, _, after = rest.partition("}")
+            yield from (f"{before}{one}{after}" for one in inside.split(","))
+
+
+def test_every_package_has_a_line_and_no_other() -> None:
+    modules = [file for file in PRODUCT.rglob("*.py") if file.name != "__init__.py"]
+    homes = {file.parent for file in modules}
+    wanted = {f"{home.relative_to(PRODUCT)}/" for home in homes - {PRODUCT}}
+    wanted |= {file.name for file in modules if file.parent == PRODUCT}
+    assert sorted(rooms()) == sorted(wanted)
+
+
+def test_every_path_that_is_named_exists() -> None:
+    named = set(re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", PAGE))
+    assert {path for path in named if not (PRODUCT / path).exists() and not (ROOT / path).exists()} == {"log/"}
+
+
+# --- circles
 
 
 def name_of(file: Path) -> str:

@@ -137,7 +137,7 @@ def test_a_database_that_is_damaged(used: Path) -> None:
 
 def test_a_database_of_a_newer_version(used: Path) -> None:
     connection = sqlite3.connect(used / "schedulearn.db")
-    connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.execute("UPDATE schema_version SET version = 9999")
     connection.commit()
     connection.close()
     refuses(used, "newer version", "9999")

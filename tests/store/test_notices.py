@@ -25,7 +25,7 @@ def test_addresses_and_a_secret_do_not_touch_each_other(store):
     assert store.keep_secret("ann", "two") == "one", "the first stays unless it is to be replaced"
     kept = store.subscription("ann")
     assert (kept.addresses, kept.given, kept.secret) == ((HOOK, "failed:mailto:ann@example.org"), (HOOK,), "one")
-    assert store.keep_secret("ann", "three", replace=True) == "three"
+    assert store.keep_secret("ann", "three", renew=True) == "three"
     assert store.subscription("ann").addresses == kept.addresses
 
 

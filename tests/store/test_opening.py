@@ -66,15 +66,6 @@ def test_the_file_is_its_owners_alone_and_in_wal(tmp_path):
         assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 30_000
 
 
-def test_alembic_is_not_loaded_when_there_is_nothing_to_migrate(url, run_python):
-    open_store(url).close()
-    code = (
-        "import sys; from schedulearn.store import open_store; open_store(sys.argv[1]); print('alembic' in sys.modules)"
-    )
-    out, errors = run_python(code, url).communicate(timeout=60)
-    assert out == "False\n", errors
-
-
 def test_a_file_that_is_no_database(tmp_path):
     path = tmp_path / "schedulearn.db"
     path.write_bytes(b"this is a text\n" * 1000)
@@ -119,20 +110,20 @@ def test_a_file_that_is_damaged_while_it_is_open(path):
             store.list_jobs(limit=5000)
 
 
-@pytest.mark.parametrize("version", [f"{int(schema.HEAD) + 1:04}", "9999", "abcdef"])
+@pytest.mark.parametrize("version", [schema.head() + 1, 9999])
 def test_a_database_of_a_newer_version_is_left_alone(url, contents, version):
     open_store(url).close()
     address = url.replace("postgresql:", "postgresql+psycopg:") if "://" in url else f"sqlite:///{url}"
     engine = sa.create_engine(address)
     with engine.begin() as connection:
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = :v"), {"v": version})
+        connection.execute(sa.text("UPDATE schema_version SET version = :v"), {"v": version})
     engine.dispose()
     if "://" not in url:  # so that a change to WAL would show
         with closing(sqlite3.connect(url)) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")
     before = contents(), Path(url).read_bytes() if "://" not in url else None
 
-    with pytest.raises(NewerDatabase, match=version):
+    with pytest.raises(NewerDatabase, match=str(version)):
         open_store(url)
     assert (contents(), Path(url).read_bytes() if "://" not in url else None) == before
 

@@ -55,7 +55,7 @@ def test_a_check_finds_what_is_wrong(tmp_path):
     path = tmp_path / "a.db"
     open_store(path).close()
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("INSERT INTO attempts (job, number, created_at) VALUES (17, 1, 0)")
+        connection.execute("INSERT INTO attempts (job, number, created_at, generation) VALUES (17, 1, 0, 0)")
         connection.commit()
     with open_store(path) as store:
         assert store.integrity_check() == ["a row of attempts refers to a row of jobs that is not there"]

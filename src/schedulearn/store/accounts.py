@@ -8,7 +8,8 @@ import sqlalchemy as sa
 from schedulearn.core.domain.errors import Conflict, NotFound, OverLimit
 from schedulearn.core.domain.ids import AttemptId, JobId
 from schedulearn.store.audit import record_act
-from schedulearn.store.base import Part
+from schedulearn.store.base import Part, count
+from schedulearn.store.codec import made
 from schedulearn.store.jobs import count_unfinished
 from schedulearn.store.settings import read_setting
 from schedulearn.store.tables import jobs, notices, settings, snapshots, submissions, subscriptions, tokens, users
@@ -48,8 +49,7 @@ class Accounts(Part):
 
     def users(self) -> list[UserRow]:
         """By name."""
-        with self._db.read() as connection:
-            return [_user_from(row) for row in connection.execute(sa.select(users).order_by(users.c.name))]
+        return self._all(UserRow, sa.select(users).order_by(users.c.name))
 
     def user(self, name: str) -> UserRow | None:
         with self._db.read() as connection:
@@ -88,9 +88,7 @@ class Accounts(Part):
     def user_of(self, job: JobId) -> UserRow | None:
         """Whose job it is; None if the user is gone, whoever may have the name now."""
         query = sa.select(users).join(jobs, jobs.c.owner == users.c.id).where(jobs.c.id == job)
-        with self._db.read() as connection:
-            row = connection.execute(query).one_or_none()
-        return _user_from(row) if row else None
+        return next(iter(self._all(UserRow, query)), None)
 
     def add_token(
         self,
@@ -149,21 +147,16 @@ class Accounts(Part):
 
 
 def _check_room(connection: sa.Connection, user: str, most: int) -> None:
-    theirs = (tokens.c.user == user) & tokens.c.job.is_(None)
-    count = connection.execute(sa.select(sa.func.count()).select_from(tokens).where(theirs)).scalar_one()
-    if count >= most:
-        raise OverLimit(f"{user} has {count} tokens", f"at most {most} of one user; revoke some first")
+    there = count(connection, tokens, tokens.c.user == user, tokens.c.job.is_(None))
+    if there >= most:
+        raise OverLimit(f"{user} has {there} tokens", f"at most {most} of one user; revoke some first")
 
 
 def _find(connection: sa.Connection, name: str) -> UserRow | None:
     row = connection.execute(sa.select(users).where(users.c.name == name)).one_or_none()
-    return _user_from(row) if row else None
-
-
-def _user_from(row: sa.Row[Any]) -> UserRow:
-    return UserRow(row.name, row.role, row.uid, row.gid, row.max_priority, row.id)
+    return made(UserRow, row) if row else None
 
 
 def _token_from(row: sa.Row[Any]) -> TokenRow:
     attempt = None if row.job is None else AttemptId(JobId(row.job), row.attempt)
-    return TokenRow(row.id, row.user, row.label, row.created_at, attempt, row.expires_at)
+    return made(TokenRow, row, attempt=attempt)

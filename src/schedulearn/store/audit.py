@@ -4,6 +4,7 @@ Store methods that are somebody's act write their line in their own transaction:
 said by whoever takes the call (`acting`); what the service does by itself is in the history, not here.
 """
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -47,8 +48,7 @@ class Audit(Part):
     def audit(self, wanted: AuditFilter, limit: int) -> list[AuditEntry]:
         """The newest first."""
         query = sa.select(audit).where(*_conditions(wanted)).order_by(audit.c.serial.desc()).limit(limit)
-        with self._db.read() as connection:
-            return [_entry(row) for row in connection.execute(query)]
+        return self._all(AuditEntry, query)
 
     def drop_audit(self, before: float) -> int:
         """Those that are older; how many these were."""
@@ -71,37 +71,14 @@ def _insert(
 
 
 def _conditions(wanted: AuditFilter) -> list[sa.ColumnElement[bool]]:
-    found: list[sa.ColumnElement[bool]] = []
-    for column, value in (
-        (audit.c.actor, wanted.actor),
-        (audit.c.object, wanted.object),
-        (audit.c.owner, wanted.owner),
-    ):
-        if value is not None:
-            found.append(column == value)
-    if wanted.action is not None:
-        found.append(
-            (audit.c.action == wanted.action) | audit.c.action.startswith(f"{wanted.action}.", autoescape=True)
-        )
-    if wanted.since is not None:
-        found.append(audit.c.at >= wanted.since)
-    if wanted.until is not None:
-        found.append(audit.c.at < wanted.until)
-    if wanted.before is not None:
-        found.append(audit.c.serial < wanted.before)
-    return found
-
-
-def _entry(row: sa.Row[Any]) -> AuditEntry:
-    return AuditEntry(
-        row.serial,
-        row.at,
-        row.actor,
-        row.actor_id,
-        row.origin,
-        row.action,
-        row.object,
-        row.owner,
-        row.outcome,
-        row.data,
-    )
+    at, action = audit.c.at, audit.c.action
+    tests: list[tuple[Any, Callable[[Any], sa.ColumnElement[bool]]]] = [
+        (wanted.actor, lambda actor: audit.c.actor == actor),
+        (wanted.object, lambda object: audit.c.object == object),
+        (wanted.owner, lambda owner: audit.c.owner == owner),
+        (wanted.action, lambda first: (action == first) | action.startswith(f"{first}.", autoescape=True)),
+        (wanted.since, lambda since: at >= since),
+        (wanted.until, lambda until: at < until),
+        (wanted.before, lambda serial: audit.c.serial < serial),
+    ]
+    return [test(value) for value, test in tests if value is not None]

@@ -1,8 +1,11 @@
 """What the parts of the store share."""
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import sqlalchemy as sa
+
+from schedulearn.store.codec import made
 from schedulearn.store.engine import Database
 
 T = TypeVar("T")
@@ -15,8 +18,18 @@ class Part:
     def __init__(self, database: Database) -> None:
         self._db = database
 
+    def _all(self, kind: type[T], query: sa.Select[Any]) -> list[T]:
+        """What the rows say, where each field has a column of its name."""
+        with self._db.read() as connection:
+            return [made(kind, row) for row in connection.execute(query)]
+
 
 def in_chunks(ids: Iterable[T], size: int = _AT_ONCE) -> Iterator[list[T]]:
     whole = list(ids)
     for start in range(0, len(whole), size):
         yield whole[start : start + size]
+
+
+def count(connection: sa.Connection, source: sa.FromClause, *wanted: sa.ColumnElement[bool]) -> int:
+    """How many rows there are."""
+    return connection.execute(sa.select(sa.func.count()).select_from(source).where(*wanted)).scalar_one()

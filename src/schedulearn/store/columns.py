@@ -2,10 +2,19 @@
 
 import json
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Dialect, Double, Integer, Text
+from sqlalchemy import BigInteger, Dialect, Double, Integer, String, Text
 from sqlalchemy.types import TypeDecorator
+
+from schedulearn.core.domain.job import Accrual, Move, Spot
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.spec import Target, Workers
 
 _MOST = 2**63 - 1
 
@@ -48,16 +57,68 @@ class Words(TypeDecorator[str]):
 
 
 class Json(TypeDecorator[Any]):
-    """A JSON value as ASCII text: it needs no support by the database, and any string survives."""
+    """A JSON value as ASCII text: it needs no support by the database, and any string survives.
+
+    With `make`, what is read is given to it: it makes the value that was written. Values that are made cannot be
+    changed, so equal texts, of which there are many, are one value.
+    """
 
     impl = Text
     cache_ok = True
 
+    def __init__(self, make: Callable[[Any], Any] | None = None) -> None:
+        super().__init__()
+        self.make = make
+        self._load = lru_cache(1000)(lambda text: make(json.loads(text))) if make else json.loads
+
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002
-        return None if value is None else json.dumps(value, separators=(",", ":"))
+        return None if value is None else json.dumps(value, separators=(",", ":"), default=_plain)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
-        return None if value is None else json.loads(value)
+        return None if value is None else self._load(value)
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    """Of our own types, which JSON does not know; what a field has no value for is left out."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return {name: each for name, each in asdict(value).items() if each not in (None, "")}
+
+
+class Choice(TypeDecorator[StrEnum]):
+    """A member of an enumeration."""
+
+    impl = String(16)
+    cache_ok = True
+
+    def __init__(self, kind: type[StrEnum]) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:  # noqa: ARG002
+        return None if value is None else self.kind(value)
+
+
+def _outcome(plain: dict[str, Any]) -> Outcome:
+    return Outcome(**{**plain, "ending": Ending(plain["ending"])})
+
+
+def _move(plain: list[Any]) -> Move:
+    since, source, to = plain
+    return Move(since, tuple(source), tuple(Spot(node, tuple(devices)) for node, devices in to))
+
+
+Several = Json(tuple)
+Labels = Json(lambda plain: tuple(map(tuple, plain)))
+Amounts = Json(Resources)
+Accrued = Json(lambda plain: Accrual(*plain))
+Outcomes = Json(_outcome)
+Moves = Json(_move)
+WorkerCounts = Json(lambda plain: Workers(**plain))
+Targets = Json(lambda plain: Target(**plain))
 
 
 class Measured(TypeDecorator[float]):

@@ -8,13 +8,12 @@ import sqlalchemy as sa
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.node import Node
-from schedulearn.core.domain.states import FINISHED
 from schedulearn.store import codec
 from schedulearn.store.base import Part, in_chunks
 from schedulearn.store.engine import Database
 from schedulearn.store.fleet import read_leases, read_nodes
 from schedulearn.store.history import last_serial
-from schedulearn.store.jobs import read_attempts
+from schedulearn.store.jobs import UNFINISHED, read_attempts
 from schedulearn.store.roles import check_fence
 from schedulearn.store.settings import read_setting
 from schedulearn.store.tables import (
@@ -35,7 +34,6 @@ from schedulearn.store.types import Cycle, SavedState
 _MEMORY = "memory"  # the settings that a state is loaded with
 _POLICY = "policy"
 _SHARES = "shares:"  # and the name of a node
-_UNFINISHED = jobs.c.state.not_in(sorted(state.value for state in FINISHED))
 
 
 class Cycles(Part):
@@ -44,7 +42,7 @@ class Cycles(Part):
 
         With `since`, the serial of an event: of the jobs only those that something has happened to after it.
         """
-        present = _UNFINISHED & (attempts.c.number == jobs.c.attempt) & attempts.c.ended_at.is_(None)
+        present = UNFINISHED & (attempts.c.number == jobs.c.attempt) & attempts.c.ended_at.is_(None)
         with self._db.read() as connection:
             return SavedState(
                 jobs=_load_jobs(connection) if since is None else _load_changed(connection, since),
@@ -100,7 +98,7 @@ class Cycles(Part):
 
 
 def _load_jobs(connection: sa.Connection) -> list[Job]:
-    loaded = [codec.job_from(row) for row in connection.execute(sa.select(jobs).where(_UNFINISHED))]
+    loaded = [codec.job_from(row) for row in connection.execute(sa.select(jobs).where(UNFINISHED))]
     awaited = {id for job in loaded for id in job.spec.depends_on} - {job.id for job in loaded}
     return sorted(loaded + _jobs_by_id(connection, awaited), key=lambda job: job.id)
 
@@ -116,7 +114,7 @@ def _left_after_deletions(connection: sa.Connection, since: int) -> frozenset[Jo
     deleted = sa.select(events.c.serial).where(events.c.serial > since, events.c.kind == "deleted").limit(1)
     if connection.scalar(deleted) is None:
         return None
-    return frozenset(JobId(id) for id in connection.scalars(sa.select(jobs.c.id).where(_UNFINISHED)))
+    return frozenset(JobId(id) for id in connection.scalars(sa.select(jobs.c.id).where(UNFINISHED)))
 
 
 def _load_shares(connection: sa.Connection) -> dict[NodeName, dict[str, Any]]:
@@ -143,7 +141,7 @@ def _save_leases(connection: sa.Connection, cycle: Cycle) -> None:
     held = [lease for lease in cycle.leases_added if lease.worker not in over]
     held += [lease for lease in changed.values() if lease.worker not in cycle.leases_ended]
     _insert(connection, leases, [codec.lease_values(lease) for lease in held])
-    taken = [{"device": device, **codec.worker_key(lease.worker)} for lease in held for device in lease.devices]
+    taken = [{"device": device, **lease.worker._asdict()} for lease in held for device in lease.devices]
     _insert(connection, lease_devices, taken)
 
 

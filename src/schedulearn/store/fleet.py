@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from schedulearn.core.domain.job import Lease
 from schedulearn.core.domain.node import Device, Node
 from schedulearn.store.base import Part
-from schedulearn.store.codec import device_from, lease_from, node_from
+from schedulearn.store.codec import lease_from, made, node_from
 from schedulearn.store.tables import devices, leases, nodes
 
 
@@ -24,7 +24,7 @@ class Fleet(Part):
 def read_nodes(connection: sa.Connection) -> list[Node]:
     had: dict[str, list[Device]] = {}
     for row in connection.execute(sa.select(devices).order_by(devices.c.node, devices.c.position)):
-        had.setdefault(row.node, []).append(device_from(row))
+        had.setdefault(row.node, []).append(made(Device, row))
     rows = connection.execute(sa.select(nodes).order_by(nodes.c.name))
     return [node_from(row, had.get(row.name, [])) for row in rows]
 

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import HistoryEvent
 from schedulearn.store.base import Part
-from schedulearn.store.codec import event_from, event_values
+from schedulearn.store.codec import event_values, made
 from schedulearn.store.tables import events
 from schedulearn.store.types import StoredEvent
 
@@ -18,7 +18,7 @@ class History(Part):
             query = query.where(events.c.job == job)
         with self._db.read() as connection:
             rows = connection.execute(query.order_by(events.c.serial).limit(limit)).all()
-        return [StoredEvent(row.serial, event_from(row)) for row in rows]
+        return [StoredEvent(row.serial, made(HistoryEvent, row)) for row in rows]
 
     def note_once(self, event: HistoryEvent, same_cause: bool = False) -> None:
         """Add it to the story of its job, unless one of its kind (with the `same_cause`) is there already."""

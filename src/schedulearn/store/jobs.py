@@ -8,12 +8,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from schedulearn.core.domain.errors import NotFound, OverLimit
-from schedulearn.core.domain.ids import DeviceId, JobId, NodeName
+from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Attempt, HistoryEvent, Job, Worker
 from schedulearn.core.domain.spec import JobSpec
 from schedulearn.core.domain.states import FINISHED, JobState
 from schedulearn.store.audit import acting, record_act
-from schedulearn.store.base import Part, in_chunks
+from schedulearn.store.base import Part, count, in_chunks
 from schedulearn.store.codec import attempt_from, event_values, job_from, job_values, worker_from
 from schedulearn.store.engine import Database
 from schedulearn.store.metrics import progress_from
@@ -21,16 +21,7 @@ from schedulearn.store.submissions import find_submission, keep_submission
 from schedulearn.store.tables import attempts, events, jobs, leases, metric_series, requests, users, workers
 from schedulearn.store.types import JobRow, JobSort, Once, Placement, Progress, Request
 
-_SORTS: dict[JobSort, sa.Column[Any]] = {
-    "id": jobs.c.id,
-    "priority": jobs.c.priority,
-    "submitted_at": jobs.c.submitted_at,
-    "finished_at": jobs.c.finished_at,
-    "name": jobs.c.name,
-    "user": jobs.c.user,
-    "state": jobs.c.state,
-}
-_UNFINISHED = sorted(state.value for state in JobState if state not in FINISHED)
+UNFINISHED = jobs.c.state.in_([state for state in JobState if state not in FINISHED])
 _LAST = 2**31 - 1  # the largest number that the column takes
 _COUNT_EVERY = 1000  # submissions: another process may take in jobs, too
 _MEASURE_EVERY = 10_000_000  # characters of specs, for the same reason
@@ -107,11 +98,11 @@ class Jobs(Part):
         """In the transaction that adds the job: no other adds one at the same time."""
         room = self._room.setdefault((owner, most, most_text), _Room())
         if most and room.jobs < 1:
-            count = count_unfinished(connection, owner)
-            if count >= most:
+            there = count_unfinished(connection, owner)
+            if there >= most:
                 allowed = f"at most {most:,} of one user; wait until some have ended"
-                raise OverLimit(f"you have {count:,} unfinished jobs", allowed)
-            room.jobs = min(most - count, _COUNT_EVERY)
+                raise OverLimit(f"you have {there:,} unfinished jobs", allowed)
+            room.jobs = min(most - there, _COUNT_EVERY)
         if most_text and room.text < size:
             used = _text_unfinished(connection, owner)
             if used + size > most_text:
@@ -131,9 +122,7 @@ class Jobs(Part):
     def requests_after(self, serial: int) -> list[Request]:
         """The requests that are not dealt with yet, in their order."""
         query = sa.select(requests).where(requests.c.serial > serial).order_by(requests.c.serial)
-        with self._db.read() as connection:
-            rows = connection.execute(query).all()
-        return [Request(r.serial, r.kind, None if r.job is None else JobId(r.job), r.data, r.by, r.at) for r in rows]
+        return self._all(Request, query)
 
     def last_request(self, job: JobId, kinds: Collection[str]) -> str | None:
         """The newest of these kinds that was asked of a job and is not dealt with yet."""
@@ -181,19 +170,19 @@ class Jobs(Part):
         A page ends early where the specs have `most_text` characters, but not before its first job.
         """
         wanted = sa.and_(
-            jobs.c.state.in_([state.value for state in states]) if states else sa.true(),
+            jobs.c.state.in_(states) if states else sa.true(),
             jobs.c.user == user if user is not None else sa.true(),
             jobs.c.name == name if name is not None else sa.true(),
             jobs.c.name.icontains(search, autoescape=True) if search else sa.true(),
         )
-        column = _SORTS[sort]
+        column = jobs.c[sort]
         order = [column.desc() if descending else column.asc()]
         if column is not jobs.c.id:
             order.append(jobs.c.id.desc() if descending else jobs.c.id.asc())
         page = sa.select(jobs, _SPEC_SIZE.label("size")).where(wanted).order_by(*order).limit(limit).offset(offset)
         with self._db.read() as connection:
-            total = connection.execute(sa.select(sa.func.count()).select_from(jobs).where(wanted)).scalar_one()
-            return _rows(connection, _within(most_text, connection.execute(page))), int(total)
+            total = count(connection, jobs, wanted)
+            return _rows(connection, _within(most_text, connection.execute(page))), total
 
     def attempts_of(self, job: JobId, first: int = 1, last: int = _LAST) -> list[Attempt]:
         """Those with these numbers, the first one first."""
@@ -206,12 +195,12 @@ class Jobs(Part):
     def count_by_state(self) -> dict[JobState, int]:
         query = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
         with self._db.read() as connection:
-            counts = {state: count for state, count in connection.execute(query)}  # noqa: C416 # rows are no pairs
-        return {state: counts.get(state.value, 0) for state in JobState}
+            counts = {state: number for state, number in connection.execute(query)}  # noqa: C416 # rows are no pairs
+        return {state: counts.get(state, 0) for state in JobState}
 
     def last_succeeded(self) -> tuple[float, JobId] | None:
         """When the last job ended that ended well, and which it was."""
-        query = sa.select(jobs.c.finished_at, jobs.c.id).where(jobs.c.state == JobState.SUCCEEDED.value)
+        query = sa.select(jobs.c.finished_at, jobs.c.id).where(jobs.c.state == JobState.SUCCEEDED)
         query = query.order_by(jobs.c.finished_at.desc(), jobs.c.id.desc()).limit(1)
         with self._db.read() as connection:
             row = connection.execute(query).one_or_none()
@@ -227,13 +216,12 @@ def _owner(connection: sa.Connection, user: str, id: int | None) -> int | None:
 
 
 def count_unfinished(connection: sa.Connection, owner: int) -> int:
-    theirs = (jobs.c.owner == owner) & jobs.c.state.in_(_UNFINISHED)
-    return int(connection.execute(sa.select(sa.func.count()).select_from(jobs).where(theirs)).scalar_one())
+    return count(connection, jobs, jobs.c.owner == owner, UNFINISHED)
 
 
 def _text_unfinished(connection: sa.Connection, owner: int) -> int:
-    theirs = (jobs.c.owner == owner) & jobs.c.state.in_(_UNFINISHED)
-    return int(connection.execute(sa.select(sa.func.coalesce(sa.func.sum(_SPEC_SIZE), 0)).where(theirs)).scalar_one())
+    used = sa.select(sa.func.coalesce(sa.func.sum(_SPEC_SIZE), 0)).where(jobs.c.owner == owner, UNFINISHED)
+    return int(connection.execute(used).scalar_one())
 
 
 def _within(most_text: int | None, found: sa.CursorResult[Any]) -> list[sa.Row[Any]]:
@@ -294,7 +282,7 @@ def _placements(connection: sa.Connection, ids: Sequence[JobId]) -> dict[JobId, 
         query = sa.select(leases.c.job, leases.c.rank, leases.c.node, leases.c.devices).join(workers, same)
         query = query.where(leases.c.job.in_(some), workers.c.left_at.is_(None))
         for job, rank, node, devices in connection.execute(query.order_by(leases.c.job, leases.c.rank)):
-            placed = Placement(rank, NodeName(node), tuple(DeviceId(d) for d in devices))
+            placed = Placement(rank, node, devices)
             placements[job] = (*placements.get(job, ()), placed)
     return placements
 

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from schedulearn.core.domain.errors import NotFound
 from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.store.appending import LONGEST_NAME, SeriesKey, append
-from schedulearn.store.base import Part, in_chunks
-from schedulearn.store.codec import Values, worker_key
+from schedulearn.store.base import Part, count, in_chunks
+from schedulearn.store.codec import Values
 from schedulearn.store.columns import clamp
 from schedulearn.store.tables import metric_points, metric_series, workers
 from schedulearn.store.thinning import points_each, reading_stride
@@ -103,10 +103,10 @@ class Metrics(Part):
     ) -> tuple[list[Curve], int]:
         """Some of a job's curves, by name, and how many it has; so many points each at most, of many curves fewer."""
         with self._db.read() as connection:
-            total = connection.execute(sa.select(sa.func.count()).select_from(_speaking(job, name).subquery())).scalar()
+            total = count(connection, _speaking(job, name).subquery())
             rows = _series_rows(connection, job, name, limit, offset)
             points = _thinned(connection, rows, points_each(max_points, len(rows)))
-        return [Curve(_series_from(row), points[row.id]) for row in rows], int(total or 0)
+        return [Curve(_series_from(row), points[row.id]) for row in rows], total
 
     def first_progress(self, job: JobId, since: float) -> float | None:
         """When the first value came of those that came since then; of a thinned curve, of those that are left."""
@@ -258,7 +258,7 @@ def _read_until(one: Found, mark: int, new: Sequence[Point]) -> Values:
 
 
 def _of(worker: WorkerId) -> Values:
-    return {f"of_{name}": value for name, value in worker_key(worker).items()}
+    return {f"of_{name}": value for name, value in worker._asdict().items()}
 
 
 def _changed_since(connection: sa.Connection, marks: Mapping[JobId, Mark]) -> list[sa.Row[Any]]:

@@ -1,14 +1,16 @@
 """Notices of the ends of jobs: whom users want to be told, what waits to be sent, and what became of it."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import sqlalchemy as sa
 
+from schedulearn.core.domain.job import HistoryEvent
 from schedulearn.core.domain.states import FINISHED
 from schedulearn.store.audit import record_act
-from schedulearn.store.base import Part
-from schedulearn.store.codec import event_from
+from schedulearn.store.base import Part, count
+from schedulearn.store.codec import made
 from schedulearn.store.history import last_serial
 from schedulearn.store.settings import read_setting
 from schedulearn.store.tables import events, notices, settings, subscriptions
@@ -17,7 +19,8 @@ from schedulearn.store.types import NewNotice, Notice, NoticeState, StoredEvent,
 MOST_WAITING = 1000  # of one user: further ones are dropped
 _KEPT = 7 * 86400.0  # seconds that a notice is kept after it was made, once it does not wait any more
 _SEEN = "notices_seen"  # the setting: the last event of which notices were made
-_ENDS = sorted(state.value for state in FINISHED)
+_ENDS = sorted(FINISHED)
+_WAITS = notices.c.state == "waiting"
 
 
 class Notices(Part):
@@ -30,21 +33,22 @@ class Notices(Part):
     def set_addresses(self, user: str, addresses: Sequence[str], given: Sequence[str]) -> None:
         with self._db.write() as connection:
             before = _subscription(connection, user)
-            values = {"addresses": list(addresses), "given": list(given), "secret": before.secret}
-            connection.execute(self._db.upsert(subscriptions), {"user": user, **values})
+            self._subscribe(connection, user, replace(before, addresses=tuple(addresses), given=tuple(given)))
             record_act(connection, "notify.set", f"notices of {user}", user, addresses=len(addresses))
 
-    def keep_secret(self, user: str, secret: str, replace: bool = False) -> str:
-        """This secret if the user has none yet, or it is to replace theirs; the one that is kept is returned."""
+    def keep_secret(self, user: str, secret: str, renew: bool = False) -> str:
+        """This secret if the user has none yet, or theirs is to be renewed; the one that is kept is returned."""
         with self._db.write() as connection:
             before = _subscription(connection, user)
-            if before.secret and not replace:
+            if before.secret and not renew:
                 return before.secret
-            values = {"addresses": list(before.addresses), "given": list(before.given), "secret": secret}
-            connection.execute(self._db.upsert(subscriptions), {"user": user, **values})
-            if replace:
+            self._subscribe(connection, user, replace(before, secret=secret))
+            if renew:
                 record_act(connection, "notify.secret", f"notices of {user}", user)
         return secret
+
+    def _subscribe(self, connection: sa.Connection, user: str, to: Subscription) -> None:
+        connection.execute(self._db.upsert(subscriptions), {"user": user, **asdict(to)})
 
     # --- what has ended
 
@@ -66,7 +70,7 @@ class Notices(Part):
             )
             rows = connection.execute(query.order_by(events.c.serial).limit(limit)).all()
             last = rows[-1].serial if len(rows) == limit else last_serial(connection)
-        return [StoredEvent(row.serial, event_from(row)) for row in rows], last
+        return [StoredEvent(row.serial, made(HistoryEvent, row)) for row in rows], last
 
     def add_notices(self, new: Sequence[NewNotice], at: float, seen: int | None = None) -> int:
         """Keep them until they are sent, and how far the history was read: both or neither.
@@ -74,7 +78,10 @@ class Notices(Part):
         A user who has too many that wait gets no more; the number of those that were dropped is returned.
         """
         with self._db.write() as connection:
-            room = {user: MOST_WAITING - _waiting(connection, user) for user in {one.user for one in new}}
+            room = {
+                user: MOST_WAITING - count(connection, notices, notices.c.user == user, _WAITS)
+                for user in {one.user for one in new}
+            }
             kept = []
             for one in new:
                 room[one.user] -= 1
@@ -82,7 +89,7 @@ class Notices(Part):
                     kept.append(_values(one, at))
             if kept:
                 connection.execute(sa.insert(notices), kept)
-            over = (notices.c.state != "waiting") & (notices.c.created_at < at - _KEPT)
+            over = ~_WAITS & (notices.c.created_at < at - _KEPT)
             connection.execute(sa.delete(notices).where(over))
             if seen is not None:
                 connection.execute(self._db.upsert(settings), {"key": _SEEN, "value": seen})
@@ -93,11 +100,10 @@ class Notices(Part):
     def due_notices(self, now: float, limit: int, without: Collection[str] = ()) -> list[Notice]:
         """The first one that is due of each user, `without` those of some."""
         first = sa.select(sa.func.min(notices.c.serial)).where(
-            notices.c.state == "waiting", notices.c.due_at <= now, notices.c.user.not_in(list(without))
+            _WAITS, notices.c.due_at <= now, notices.c.user.not_in(list(without))
         )
         query = sa.select(notices).where(notices.c.serial.in_(first.group_by(notices.c.user)))
-        with self._db.read() as connection:
-            return [_notice_from(row) for row in connection.execute(query.order_by(notices.c.due_at).limit(limit))]
+        return self._all(Notice, query.order_by(notices.c.due_at).limit(limit))
 
     def notice_tried(self, serial: int, state: NoticeState, due_at: float, problem: str) -> None:
         values = {"state": state, "due_at": due_at, "problem": problem, "tries": notices.c.tries + 1}
@@ -106,27 +112,14 @@ class Notices(Part):
 
     def notices_of(self, user: str, limit: int) -> list[Notice]:
         """The newest first."""
-        query = sa.select(notices).where(notices.c.user == user).order_by(notices.c.serial.desc()).limit(limit)
-        with self._db.read() as connection:
-            return [_notice_from(row) for row in connection.execute(query)]
+        query = sa.select(notices).where(notices.c.user == user)
+        return self._all(Notice, query.order_by(notices.c.serial.desc()).limit(limit))
 
 
 def _subscription(connection: sa.Connection, user: str) -> Subscription:
     row = connection.execute(sa.select(subscriptions).where(subscriptions.c.user == user)).one_or_none()
-    return Subscription(tuple(row.addresses), tuple(row.given), row.secret) if row else Subscription()
-
-
-def _waiting(connection: sa.Connection, user: str) -> int:
-    query = sa.select(sa.func.count()).where(notices.c.user == user, notices.c.state == "waiting")
-    return connection.execute(query).scalar_one()
+    return made(Subscription, row) if row else Subscription()
 
 
 def _values(new: NewNotice, at: float) -> dict[str, Any]:
-    fixed = {"user": new.user, "address": new.address, "content": new.content, "created_at": at}
-    return {**fixed, "state": "waiting", "tries": 0, "due_at": at, "problem": ""}
-
-
-def _notice_from(row: sa.Row[Any]) -> Notice:
-    return Notice(
-        row.serial, row.user, row.address, row.content, row.created_at, row.state, row.tries, row.due_at, row.problem
-    )
+    return {**new._asdict(), "created_at": at, "state": "waiting", "tries": 0, "due_at": at, "problem": ""}

@@ -1,35 +1,27 @@
 """Brings a database to the present schema, or says why it cannot be used.
 
-A new one is made as the tables are declared, and says so to Alembic, which is loaded only where there is an older one.
+A new one is made as the tables are declared; an older one takes the steps of `upgrades.py`.
 """
 
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy import exc
 
-from schedulearn.core.domain.errors import Conflict, CorruptDatabase, NewerDatabase, StoreError
+from schedulearn.core.domain.errors import CorruptDatabase, NewerDatabase, StoreError
 from schedulearn.store.engine import Database
 from schedulearn.store.tables import metadata
+from schedulearn.store.upgrades import STEPS
 
-HEAD = "0010"  # the newest step in migrations/versions: their names are numbers, and later ones are greater
-_MIGRATIONS = Path(__file__).parent / "migrations"
-_VERSION = sa.Table(
-    "alembic_version",
-    sa.MetaData(),
-    sa.Column("version_num", sa.String(32)),
-    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
-)
+_VERSION = sa.Table("schema_version", sa.MetaData(), sa.Column("version", sa.Integer, nullable=False))
+_BEFORE_THE_FIRST = "alembic_version"  # a table that all databases had before the first version
 _QUICK_CHECK_BELOW = 32 * 1024**2  # bytes: below this a look at every page does not delay the start
 
 
 def prepare(database: Database) -> None:
-    """Check the database; create the tables or migrate them. Nothing is changed if it cannot be used."""
+    """Check the database; create the tables or upgrade them. Nothing is changed if it cannot be used."""
     if database.path:
         _look_at_file(database, database.path)
     with database.read() as connection:
@@ -38,8 +30,13 @@ def prepare(database: Database) -> None:
         _use_wal(database)
     if version is None:
         _create(database)
-    elif version != HEAD:
-        migrate(database)
+    elif version < head():
+        _upgrade(database)
+
+
+def head() -> int:
+    """The version of the tables as they are declared."""
+    return 1 + len(STEPS)
 
 
 def _look_at_file(database: Database, path: Path) -> None:
@@ -62,22 +59,27 @@ def _look_at_file(database: Database, path: Path) -> None:
             raise database.damaged(str(problem))
 
 
-def _version(connection: sa.Connection, place: str) -> str | None:
+def _version(connection: sa.Connection, place: str) -> int | None:
     """The schema's version; None for an empty database."""
     names = set(sa.inspect(connection).get_table_names())
-    if "alembic_version" not in names:
-        if names:
-            raise CorruptDatabase(f"{place} is no database of Schedulearn: it has other tables; name an empty one")
+    if not names:
         return None
-    version = connection.execute(sa.select(_VERSION.c.version_num)).scalar()
+    if _BEFORE_THE_FIRST in names:
+        raise StoreError(
+            f"{place} was written before the first version of Schedulearn, which cannot read it; nothing was changed: "
+            "start with a new data folder, or export what you need with the version that wrote it"
+        )
+    if _VERSION.name not in names:
+        raise CorruptDatabase(f"{place} is no database of Schedulearn: it has other tables; name an empty one")
+    version = connection.execute(sa.select(_VERSION.c.version)).scalar()
     if version is None:
         raise CorruptDatabase(f"{place} does not say which version of Schedulearn made it")
-    if not version.isdigit() or int(version) > int(HEAD):
+    if version > head():
         raise NewerDatabase(
-            f"{place} was written by a newer version of Schedulearn (schema {version}, this one knows up to {HEAD}); "
+            f"{place} was written by a newer version of Schedulearn (schema {version}, this one knows up to {head()}); "
             "install the newer version, or use another data folder"
         )
-    return str(version)
+    return int(version)
 
 
 def _use_wal(database: Database) -> None:
@@ -98,31 +100,16 @@ def _use_wal(database: Database) -> None:
 
 
 def _create(database: Database) -> None:
-    with _in_one_go(database) as connection:
+    with database.write() as connection:
         if _version(connection, database.place) is None:  # else another process did it while we waited for our turn
             metadata.create_all(connection)
             _VERSION.create(connection)
-            connection.execute(sa.insert(_VERSION), {"version_num": HEAD})
+            connection.execute(sa.insert(_VERSION), {"version": head()})
 
 
-def migrate(database: Database) -> None:
-    """Step by step, from any version or from nothing."""
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    with _in_one_go(database) as connection:
-        if _version(connection, database.place) != HEAD:  # else, again, another process did it
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-
-
-@contextmanager
-def _in_one_go(database: Database) -> Iterator[sa.Connection]:
-    """All of it or nothing."""
-    try:
-        with database.write() as connection:
-            yield connection
-    except (exc.SQLAlchemyError, Conflict) as error:
-        raise StoreError(f"the database {database.place} could not be brought to schema {HEAD}: {error}") from error
+def _upgrade(database: Database) -> None:
+    with database.write() as connection:
+        version = _version(connection, database.place) or 1
+        for step in STEPS[version - 1 :]:
+            step(connection)
+        connection.execute(sa.update(_VERSION).values(version=head()))

@@ -1,29 +1,23 @@
 """Who ran where and when: the time of each worker on its node, for the timeline."""
 
-import json
-from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 
-from schedulearn.core.domain.ids import DeviceId, JobId, NodeName, WorkerId
-from schedulearn.core.domain.outcome import Outcome
-from schedulearn.store.base import Part
-from schedulearn.store.codec import outcome_from
+from schedulearn.store.base import Part, count
+from schedulearn.store.codec import made, worker_id
 from schedulearn.store.tables import attempts, jobs, workers
 from schedulearn.store.types import Span, Timeline
 
 _ENDED = sa.func.coalesce(workers.c.ended_at, attempts.c.ended_at)  # of a lost worker no end is known
 _OWN = (workers.c.job == attempts.c.job) & (workers.c.attempt == attempts.c.number)
-# There may be thousands, most of them alike: what is JSON is read once for each text.
 _COLUMNS = (
     workers.c.job,
     workers.c.attempt,
     workers.c.rank,
     workers.c.node,
-    sa.type_coerce(workers.c.devices, sa.Text()).label("devices"),
-    sa.type_coerce(workers.c.outcome, sa.Text()).label("outcome"),
+    workers.c.devices,
+    workers.c.outcome,
     workers.c.started_at,
     _ENDED.label("until"),
     attempts.c.stop,
@@ -41,25 +35,9 @@ class Spans(Part):
         wanted = sa.and_(workers.c.started_at < until, _ENDED.is_(None) | (since <= _ENDED), workers.c.job.in_(late))
         ran = workers.join(attempts, _OWN)
         named = ran.join(jobs, jobs.c.id == workers.c.job)
-        found = sa.select(*_COLUMNS).select_from(named).where(wanted).order_by(*_NEWEST).limit(limit)
+        found: sa.Select[Any] = sa.select(*_COLUMNS).select_from(named).where(wanted).order_by(*_NEWEST).limit(limit)
         with self._db.read() as connection:
-            total = connection.execute(sa.select(sa.func.count()).select_from(ran).where(wanted)).scalar_one()
+            total = count(connection, ran, wanted)
             first = connection.execute(sa.select(sa.func.min(jobs.c.submitted_at))).scalar()
-            spans = [_span_from(row) for row in connection.execute(found)]
-        return Timeline(spans, int(total), first)
-
-
-def _span_from(row: Sequence[Any]) -> Span:
-    job, attempt, rank, node, devices, outcome, started_at, until, stop, name, user = row
-    worker = WorkerId(JobId(job), attempt, rank)
-    return Span(worker, NodeName(node), _devices(devices), started_at, _outcome(outcome), name, user, stop, until)
-
-
-@lru_cache(1000)
-def _devices(text: str) -> tuple[DeviceId, ...]:
-    return tuple(DeviceId(device) for device in json.loads(text))
-
-
-@lru_cache(1000)
-def _outcome(text: str | None) -> Outcome | None:
-    return outcome_from(json.loads(text)) if text else None
+            spans = [made(Span, row, worker=worker_id(row)) for row in connection.execute(found)]
+        return Timeline(spans, total, first)

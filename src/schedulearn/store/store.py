@@ -58,7 +58,7 @@ class Store(
 
 
 def open_store(url: str | Path) -> Store:
-    """The store in a SQLite file (a path) or a PostgreSQL database (postgresql://…), created or migrated as needed.
+    """The store in a SQLite file (a path) or a PostgreSQL database (postgresql://…), created or upgraded as needed.
 
     NewerDatabase or CorruptDatabase if it is not for us (then nothing was changed), StoreError if it cannot be used.
     """

@@ -1,4 +1,4 @@
-"""The tables. A change here needs a migration in `migrations/versions`: a test compares the two."""
+"""The tables. A change here needs a step in `upgrades.py`: a test compares the two."""
 
 from typing import Any
 
@@ -17,7 +17,24 @@ from sqlalchemy import (
     text,
 )
 
-from schedulearn.store.columns import Big, Json, Measured, Time, Words
+from schedulearn.core.domain.node import NodeState
+from schedulearn.core.domain.states import JobState, StopReason
+from schedulearn.store.columns import (
+    Accrued,
+    Amounts,
+    Big,
+    Choice,
+    Json,
+    Labels,
+    Measured,
+    Moves,
+    Outcomes,
+    Several,
+    Targets,
+    Time,
+    Words,
+    WorkerCounts,
+)
 
 metadata = MetaData()
 
@@ -27,24 +44,32 @@ def _of_job() -> Column[int]:
     return Column("job", Big, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
 
 
+def _of_worker() -> list[Column[int]]:
+    """The key of what belongs to one worker."""
+    return [
+        Column("job", Big, primary_key=True, autoincrement=False),
+        Column("attempt", Integer, primary_key=True, autoincrement=False),
+        Column("rank", Integer, primary_key=True, autoincrement=False),
+    ]
+
+
 nodes = Table(
     "nodes",
     metadata,
     Column("name", Words, primary_key=True),
     Column("executor", Words, nullable=False),
-    Column("state", String(16), nullable=False),
-    Column("capacity", Json, nullable=False),
-    Column("reserved", Json, nullable=False),
+    Column("state", Choice(NodeState), nullable=False),
+    Column("capacity", Amounts, nullable=False),
+    Column("reserved", Amounts, nullable=False),
     Column("cpus_per_gpu", Double, nullable=False),
-    Column("labels", Json, nullable=False),
-    # Of nodes that were written before these columns were there, they are NULL:
-    Column("address", Words),
-    Column("default_image", Words),
-    Column("engine", Words),
-    Column("version", Words),
-    Column("drain", Boolean),
+    Column("labels", Labels, nullable=False),
+    Column("address", Words, nullable=False),
+    Column("default_image", Words, nullable=False),
+    Column("engine", Words, nullable=False),
+    Column("version", Words, nullable=False),
+    Column("drain", Boolean, nullable=False),
     Column("lost_at", Time),
-    Column("problem", Words),
+    Column("problem", Words, nullable=False),
 )
 
 devices = Table(
@@ -70,37 +95,33 @@ jobs = Table(
     Column("spec", Json, nullable=False),
     # Changed by the scheduler:
     Column("gpus", Integer, nullable=False),  # over all the workers it wants
-    Column("state", String(16), nullable=False),
+    Column("state", Choice(JobState), nullable=False),
     Column("reason", Words, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("deadline", Time),
     Column("time_limit", Time),
     Column("cpus_limit", Double),
-    Column("workers", Json),  # min, want and max since they were changed; NULL: as the spec says
-    Column("target", Json),  # value and then, likewise; {}: none
+    Column("workers", WorkerCounts, nullable=False),  # as last changed: the spec stays as it was submitted
+    Column("target", Targets),  # likewise
     Column("reached_at", Time),
     Column("attempt", Integer, nullable=False),
     Column("restarts", Integer, nullable=False),
     Column("preemptions", Integer, nullable=False),
     Column("migrations", Integer, nullable=False),
-    Column("migration_seconds", Time),
-    Column("move", Json),  # the migration under way: without it a restart would send the job somewhere else
+    Column("migration_seconds", Time, nullable=False),
+    Column("move", Moves),  # the migration under way: without it a restart would send the job somewhere else
     Column("resizes", Integer, nullable=False),
     Column("not_before", Time, nullable=False),
     Column("queued_at", Time, nullable=False),
     Column("started_at", Time),
     Column("finished_at", Time),
-    Column("ran_value", Time, nullable=False),
-    Column("ran_since", Time, nullable=False),
-    Column("ran_rate", Double, nullable=False),
-    Column("attained_value", Double, nullable=False),
-    Column("attained_since", Time, nullable=False),
-    Column("attained_rate", Double, nullable=False),
-    Column("stop", String(16)),
-    Column("outcome", Json),
+    Column("ran", Accrued, nullable=False),
+    Column("attained", Accrued, nullable=False),
+    Column("stop", Choice(StopReason)),
+    Column("outcome", Outcomes),
     Column("forget", Boolean, nullable=False),
     Column("mark", Json),
-    # The submitter's `users.id`; NULL: of a job from before there were such ids whose user had been removed.
+    # The submitter's `users.id`; NULL: there was no user of that name.
     Column("owner", Big),
     Index("ix_jobs_state", "state", "id"),
     Index("ix_jobs_owner", "owner", "state"),
@@ -118,28 +139,26 @@ attempts = Table(
     _of_job(),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("created_at", Time, nullable=False),
-    Column("stop", String(16)),
+    Column("stop", Choice(StopReason)),
     Column("stop_asked_at", Time),
     Column("ended_at", Time),
-    Column("generation", Integer),  # NULL in rows that were written before it was there
+    Column("generation", Integer, nullable=False),
 )
 
 workers = Table(
     "workers",
     metadata,
-    Column("job", Big, primary_key=True, autoincrement=False),
-    Column("attempt", Integer, primary_key=True, autoincrement=False),
-    Column("rank", Integer, primary_key=True, autoincrement=False),
+    *_of_worker(),
     Column("node", Words, nullable=False),
-    Column("devices", Json, nullable=False),
+    Column("devices", Several, nullable=False),
     Column("started_at", Time),
     Column("ended_at", Time),
-    Column("outcome", Json),
+    Column("outcome", Outcomes),
     # How far its metrics were taken in. Not the scheduler's: a cycle leaves these alone.
     Column("report_seq", Big, nullable=False, server_default=text("-1")),
     Column("pattern_seq", Big, nullable=False, server_default=text("-1")),
     Column("pattern_offset", Big, nullable=False, server_default=text("0")),
-    Column("joined", Integer),  # NULL in rows that were written before it was there
+    Column("joined", Integer, nullable=False),
     Column("left_at", Time),
     # Looks at its output that have begun since the last one that came to its end.
     Column("pattern_tries", Integer, nullable=False, server_default=text("0")),
@@ -153,8 +172,8 @@ leases = Table(
     Column("attempt", Integer, primary_key=True, autoincrement=False),
     Column("rank", Integer, primary_key=True, autoincrement=False),
     Column("node", Words, nullable=False),
-    Column("amounts", Json, nullable=False),
-    Column("devices", Json, nullable=False),
+    Column("amounts", Amounts, nullable=False),
+    Column("devices", Several, nullable=False),
 )
 
 lease_devices = Table(
@@ -180,7 +199,7 @@ events = Table(
     Column("job", Big),  # no foreign key: the last event of a job outlives it
     Column("attempt", Integer),
     Column("node", Words),
-    Column("state", String(16)),
+    Column("state", Choice(JobState)),
     Column("data", Json, nullable=False),
     Index("ix_events_job", "job", "serial"),
     sqlite_autoincrement=True,
@@ -248,14 +267,6 @@ def _measured() -> list[Column[Any]]:
     ]
 
 
-def _of_worker() -> list[Column[Any]]:
-    return [
-        Column("job", Big, primary_key=True, autoincrement=False),
-        Column("attempt", Integer, primary_key=True, autoincrement=False),
-        Column("rank", Integer, primary_key=True, autoincrement=False),
-    ]
-
-
 # What each worker uses: the latest look here, earlier ones (thinned) in the points.
 usage = Table(
     "usage",
@@ -289,7 +300,7 @@ users = Table(
     Column("uid", Big),
     Column("gid", Big),
     Column("max_priority", Integer),
-    Column("id", Big),  # never used twice: whoever is given a removed user's name is somebody else
+    Column("id", Big, nullable=False),  # never used twice: whoever is given a removed user's name is somebody else
     Index("ux_users_id", "id", unique=True),
 )
 
@@ -331,8 +342,8 @@ subscriptions = Table(
     "subscriptions",
     metadata,
     Column("user", Words, primary_key=True),
-    Column("addresses", Json, nullable=False),
-    Column("given", Json, nullable=False),  # those that an administrator gave: no rule needs to cover them
+    Column("addresses", Several, nullable=False),
+    Column("given", Several, nullable=False),  # those that an administrator gave: no rule needs to cover them
     Column("secret", Words, nullable=False),  # signs webhooks, so it is kept as it is; "": none was made yet
 )
 

@@ -8,6 +8,7 @@ from schedulearn.core.domain.ids import AttemptId, DeviceId, JobId, NodeName, Wo
 from schedulearn.core.domain.job import Attempt, HistoryEvent, Job, Lease
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.outcome import Outcome
+from schedulearn.core.domain.states import StopReason
 from schedulearn.core.domain.usage import Usage
 
 JobSort = Literal["id", "priority", "submitted_at", "finished_at", "name", "user", "state"]
@@ -303,7 +304,7 @@ class Span(NamedTuple):
     outcome: Outcome | None  # how it ended
     name: str  # of its job
     user: str
-    stop: str | None  # why its attempt was told to stop
+    stop: StopReason | None  # why its attempt was told to stop
     until: float | None  # None: it runs still
 
 

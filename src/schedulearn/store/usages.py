@@ -8,8 +8,8 @@ import sqlalchemy as sa
 
 from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.core.domain.usage import Limits, Usage
-from schedulearn.store.base import Part, in_chunks
-from schedulearn.store.codec import Values, worker_key
+from schedulearn.store.base import Part, count, in_chunks
+from schedulearn.store.codec import Values, made, values, worker_id
 from schedulearn.store.tables import leases, usage, usage_points, workers
 from schedulearn.store.thinning import points_each, reading_stride, stride_at
 from schedulearn.store.types import UsageSample, WorkerUsage
@@ -56,7 +56,7 @@ class Usages(Part):
         """Of how many workers of an attempt it is known what they use."""
         mine = (usage.c.job == job) & (usage.c.attempt == attempt)
         with self._db.read() as connection:
-            return connection.execute(sa.select(sa.func.count()).select_from(usage).where(mine)).scalar_one()
+            return count(connection, usage, mine)
 
     def usage_now(self) -> list[WorkerUsage]:
         """The latest look at each worker that has a lease."""
@@ -83,45 +83,23 @@ def _known(connection: sa.Connection, jobs: Iterable[JobId]) -> dict[WorkerId, s
 def _next(before: sa.Row[Any] | None, sample: UsageSample) -> Values:
     """The row of a worker after one more look."""
     ordinal, stride, peak = (before.total, before.stride, before.memory_peak) if before else (0, 1, None)
+    limits = sample.usage.limits
     seen = [memory for memory in (peak, sample.usage.memory) if memory is not None]
     return {
-        **worker_key(sample.worker),
+        **sample.worker._asdict(),
         "total": ordinal + 1,
         "stride": stride_at(ordinal, stride),
         "cpus": sample.cpus,
         "memory_peak": max(seen, default=None),
-        **_values(sample.usage),
-    }
-
-
-def _values(look: Usage) -> Values:
-    return {
-        "at": look.at,
-        "cpu_seconds": look.cpu_seconds,
-        "memory": look.memory,
-        "read_bytes": look.read_bytes,
-        "written_bytes": look.written_bytes,
-        "received_bytes": look.received_bytes,
-        "sent_bytes": look.sent_bytes,
-        "energy": look.energy,
-        "cpus_limit": look.limits.cpus,
-        "weight": look.limits.weight,
-        "memory_limit": look.limits.memory,
+        **values(sample.usage, usage),
+        "cpus_limit": limits.cpus,
+        "weight": limits.weight,
+        "memory_limit": limits.memory,
     }
 
 
 def _look(row: sa.Row[Any]) -> Usage:
-    return Usage(
-        row.at,
-        row.cpu_seconds,
-        row.memory,
-        row.read_bytes,
-        row.written_bytes,
-        row.received_bytes,
-        row.sent_bytes,
-        row.energy,
-        Limits(row.cpus_limit, row.weight, row.memory_limit),
-    )
+    return made(Usage, row, limits=Limits(row.cpus_limit, row.weight, row.memory_limit))
 
 
 def _point(row: Values) -> Values:
@@ -130,15 +108,14 @@ def _point(row: Values) -> Values:
 
 
 def _summary(row: sa.Row[Any], points: Sequence[Usage] = ()) -> WorkerUsage:
-    worker = WorkerId(JobId(row.job), row.attempt, row.rank)
-    return WorkerUsage(worker, _look(row), row.cpus, row.memory_peak, tuple(points))
+    return WorkerUsage(worker_id(row), _look(row), row.cpus, row.memory_peak, tuple(points))
 
 
 def _curve(connection: sa.Connection, row: sa.Row[Any], since: float | None, most: int) -> WorkerUsage:
     latest, point = _look(row), usage_points.c
     if most <= 1 or (since is not None and row.at < since):
         return _summary(row, [] if since is not None and row.at < since else [latest])
-    mine = _same(usage_points, WorkerId(JobId(row.job), row.attempt, row.rank))
+    mine = _same(usage_points, worker_id(row))
     first = 0
     if since is not None:
         mine &= point.at >= since
@@ -156,4 +133,4 @@ def _worker(row: Values) -> WorkerId:
 
 
 def _same(table: sa.Table, worker: WorkerId) -> sa.ColumnElement[bool]:
-    return sa.and_(*(table.c[name] == value for name, value in worker_key(worker).items()))
+    return sa.and_(*(table.c[name] == value for name, value in worker._asdict().items()))

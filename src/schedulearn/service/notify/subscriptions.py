@@ -91,7 +91,7 @@ class Desk:
 def secret_of(store: Store, user: str, new: bool = False) -> str:
     """With which the user's webhooks are signed; made when it is first needed."""
     known = store.subscription(user).secret
-    return known if known and not new else store.keep_secret(user, webhook.new_secret(), replace=new)
+    return known if known and not new else store.keep_secret(user, webhook.new_secret(), renew=new)
 
 
 def is_given(address: Address, given: Iterable[str]) -> bool:

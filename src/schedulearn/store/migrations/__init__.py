@@ -1,1 +1,0 @@
-"""Alembic's folder: `env.py` runs the steps in `versions/`. Only `schedulearn.store.schema` calls it."""

@@ -1,0 +1,15 @@
+"""How an older database gets the present tables: one step for each change of them since the first version.
+
+A new database is made as the tables are declared and takes none of these steps. A test starts from a kept copy of the
+first version, with rows in it, and must arrive at the same tables.
+"""
+
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+Step = Callable[[sa.Connection], None]
+
+# The first leads from version 1 to 2, and so on, all in one transaction on both databases. A step that was released
+# never changes, so it says what it does in SQL or with tables of its own, not with those of `tables.py`.
+STEPS: tuple[Step, ...] = ()
