@@ -24,8 +24,8 @@ from schedulearn.executors.kernel.groups import read_limits
 from schedulearn.executors.process.cgroups import made_groups
 from schedulearn.service.learn.monitor import EVERY
 from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook
-from schedulearn.service.share.machine import Machine
-from schedulearn.service.share.tenants import Roll, Tenant
+from schedulearn.service.share.machine import SharedMachine
+from schedulearn.service.share.snapshots import JobSnapshot, MachineSnapshot
 from schedulearn.store import Point, Store
 
 _ITVAL = 20.0  # seconds: FlowCon's usual interval
@@ -97,11 +97,14 @@ def _look(figures: Figures, root: Path) -> None:
 def _looks(figures: Figures, store: Store, executor: Any, workers: list[WorkerId]) -> None:
     clock, stage = _Clock(), _Timed()
     monitor = LiveContainerMonitor(NODE.name, store, executor, Outlook(store))
-    machine = Machine(NODE.name, monitor, executor, clock, lambda _: None)
+    machine = SharedMachine(NODE.name, monitor, executor, clock, lambda _: None)
     machine.follow(stage, "flowcon")
     rows = {worker: store.job(worker.job) for worker in workers}
     machine.tell(
-        Roll(8.0, tuple(Tenant(w.job, clock.at, (w,), 1.0, 0.1, Accrual(), row.job) for w, row in rows.items() if row))
+        MachineSnapshot(
+            8.0,
+            tuple(JobSnapshot(w.job, clock.at, (w,), 1.0, 0.1, Accrual(), row.job) for w, row in rows.items() if row),
+        )
     )
 
     def round_() -> None:

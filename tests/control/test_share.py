@@ -23,13 +23,6 @@ class Says:
         return self.answer
 
 
-class Set(dict[JobId, float]):
-    """An executor that remembers."""
-
-    def set_limit(self, job: JobId, cores: float) -> None:
-        self[job] = cores
-
-
 @pytest.fixture
 def stage() -> Says:
     return Says()
@@ -42,15 +35,24 @@ def machine(stage: Says) -> Machine:
     return machine
 
 
-def test_limits_are_set_and_the_next_look_is_known(stage: Says, machine: Machine) -> None:
-    loop, executor = ShareLoop(stage, "says"), Set()
+def test_limits_are_answered_and_the_next_look_is_known(stage: Says, machine: Machine) -> None:
+    loop = ShareLoop(stage, "says")
     stage.answer = Shares({JobId(1): 1.5}, wake_at=7.0)
-    assert loop.look(machine, executor) is stage.answer
-    assert executor == {1: 1.5}
+    assert loop.look(machine) is stage.answer
     assert (loop.is_due(6.9), loop.is_due(7.0), loop.memory) == (False, True, {"asked": [0.0]})
     stage.answer = Shares({JobId(1): math.inf})
-    loop.look(machine, executor)
-    assert (executor, loop.is_due(1e9)) == ({1: math.inf}, False)
+    assert loop.look(machine).limits == {1: math.inf}
+    assert not loop.is_due(1e9)
+
+
+def test_without_a_stage_the_limits_in_force_are_lifted(stage: Says, machine: Machine) -> None:
+    loop = ShareLoop(None, "fair")
+    assert loop.look(machine).limits == {}
+    machine.arrive(2)
+    stage.answer = Shares({JobId(2): 1.0})
+    machine.look()
+    assert loop.look(machine).limits == {2: math.inf}
+    assert (loop.limits_jobs, ShareLoop(stage, "says").limits_jobs) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +65,8 @@ def test_limits_are_set_and_the_next_look_is_known(stage: Says, machine: Machine
     ],
 )
 def test_what_may_not_be_is_refused_whole(stage: Says, machine: Machine, answer: Shares, words: str) -> None:
-    loop, executor = ShareLoop(stage, "says"), Set()
+    loop = ShareLoop(stage, "says")
     stage.answer = answer
     with pytest.raises(BadPlan, match=words):
-        loop.look(machine, executor)
-    assert (executor, loop.memory, loop.wake_at) == ({}, {}, None)
+        loop.look(machine)
+    assert (loop.memory, loop.wake_at) == ({}, None)

@@ -9,7 +9,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from schedulearn.core.policies.share.division import max_min
-from schedulearn.core.policies.share.fair import Fair
 from schedulearn.core.policies.share.flowcon import FlowCon
 from schedulearn.core.policies.sharing import Shares
 from support.machine import Machine
@@ -259,13 +258,6 @@ def test_an_empty_machine_is_forgotten() -> None:
     machine.leave(1)
     assert machine.leave(2) == Shares()
     assert machine.memory == {}
-
-
-def test_fair_lifts_what_another_stage_has_set() -> None:
-    machine = two_with_one_complete()
-    machine.stage = Fair()
-    assert machine.look().limits == {1: NONE}
-    assert machine.look().limits == {}
 
 
 # --- whatever they report

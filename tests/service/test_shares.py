@@ -18,12 +18,11 @@ from schedulearn.core.domain.spec import JobSpec, Launcher, WorkerResources
 from schedulearn.core.domain.usage import Limits, Usage
 from schedulearn.core.policies.notes import Note
 from schedulearn.core.policies.registry import STAGES, StageInfo
-from schedulearn.core.policies.share.fair import Fair
 from schedulearn.core.policies.sharing import ShareNode, Shares
 from schedulearn.service.common.config import DataFolder
 from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook
-from schedulearn.service.share.machine import Machine
-from schedulearn.service.share.tenants import Roll, Tenant, rolls
+from schedulearn.service.share.machine import SharedMachine
+from schedulearn.service.share.snapshots import JobSnapshot, MachineSnapshot, snapshots
 from schedulearn.store import Point, Store
 from support.builders import job, node
 from support.clock import HandClock
@@ -51,11 +50,11 @@ class Says:
         return Shares({JobId(number): cores for number, cores in self.limits(node).items()}, node.now + 5)
 
 
-def tenant(
+def job_here(
     number: int, *ranks: int, cpus: float = 2.0, least: float = 0.1, at: float = 0.0, attempt: int = 1
-) -> Tenant:
+) -> JobSnapshot:
     workers = tuple(WorkerId(JobId(number), attempt, rank) for rank in ranks or (0,))
-    return Tenant(JobId(number), at, workers, cpus, least * len(workers), Accrual(), job(number, steps=100))
+    return JobSnapshot(JobId(number), at, workers, cpus, least * len(workers), Accrual(), job(number, steps=100))
 
 
 class World:
@@ -69,12 +68,12 @@ class World:
 
     def live(self, saved: Any = None) -> None:
         self.monitor = LiveContainerMonitor(A, self.store, self.executor, Outlook(self.store))
-        self.machine = Machine(A, self.monitor, self.executor, self.clock, self.posted.append, saved)
+        self.machine = SharedMachine(A, self.monitor, self.executor, self.clock, self.posted.append, saved)
         self.machine.follow(self.stage, "says")
 
-    def look(self, *tenants: Tenant) -> dict[str, float]:
+    def look(self, *jobs: JobSnapshot) -> dict[str, float]:
         """What workers were told."""
-        self.machine.tell(Roll(4.0, tenants))
+        self.machine.tell(MachineSnapshot(4.0, jobs))
         self.machine.look()
         told = [call for call in self.executor.take_calls() if call[0] == "set_limits"]
         return {str(worker): limits.cpus for _, worker, limits in told}  # type: ignore[attr-defined]
@@ -109,45 +108,45 @@ def world(store: Store, clock: HandClock, stage: Says) -> World:
 
 def test_a_limit_is_for_all_workers_of_the_job_and_changes_with_their_number(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 1.5}
-    assert world.look(tenant(1, 0, 1), tenant(2)) == {"1.1.0": 0.75, "1.1.1": 0.75}
+    assert world.look(job_here(1, 0, 1), job_here(2)) == {"1.1.0": 0.75, "1.1.1": 0.75}
     stage.limits = lambda node: {}
-    assert world.look(tenant(1, 0, 1), tenant(2)) == {}, "nothing has changed"
-    assert world.look(tenant(1, 0, 1, 2), tenant(2)) == dict.fromkeys(("1.1.0", "1.1.1", "1.1.2"), 0.5)
+    assert world.look(job_here(1, 0, 1), job_here(2)) == {}, "nothing has changed"
+    assert world.look(job_here(1, 0, 1, 2), job_here(2)) == dict.fromkeys(("1.1.0", "1.1.1", "1.1.2"), 0.5)
     stage.limits = lambda node: {1: math.inf}
-    assert set(world.look(tenant(1, 0, 1, 2), tenant(2)).values()) == {2.0}, "as many as its user lets it"
+    assert set(world.look(job_here(1, 0, 1, 2), job_here(2)).values()) == {2.0}, "as many as its user lets it"
 
 
 def test_nobody_gets_more_than_its_user_allows(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 1.5}
-    world.look(tenant(1))
+    world.look(job_here(1))
     assert stage.saw[-1]["1"].most == 2.0
     stage.limits = lambda node: {}
-    assert world.look(tenant(1, cpus=1.0)) == {"1.1.0": 1.0}
+    assert world.look(job_here(1, cpus=1.0)) == {"1.1.0": 1.0}
     worker = WorkerId.parse("1.1.0")
     assert world.machine.within(worker, Limits(cpus=0.5)).cpus == 0.5
     assert world.machine.within(worker, Limits(cpus=2.0)).cpus == 1.5, "nor more than its machine's loop"
-    assert world.look(tenant(1)) == {"1.1.0": 1.5}
+    assert world.look(job_here(1)) == {"1.1.0": 1.5}
 
 
 def test_what_the_kernel_says_counts(world: World) -> None:
     world.executor.used["1.1.0"] = Usage(0.0, 1.0, limits=Limits(cpus=0.3))
-    assert world.look(tenant(1)) == {"1.1.0": 2.0}, "left over from a life that had no time to write it down"
+    assert world.look(job_here(1)) == {"1.1.0": 2.0}, "left over from a life that had no time to write it down"
     world.executor.used["1.1.0"] = Usage(0.0, 1.0, limits=Limits(cpus=2.0))
-    assert world.look(tenant(1)) == {}
+    assert world.look(job_here(1)) == {}
 
 
 def test_who_leaves_is_let_go_so_that_it_can_save(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 0.2}
-    world.look(tenant(1))
+    world.look(job_here(1))
     stage.limits = lambda node: {}
     assert world.look() == {"1.1.0": 2.0}
 
 
 def test_a_container_of_a_later_attempt_is_another_one(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 0.2}
-    world.look(tenant(1))
+    world.look(job_here(1))
     stage.limits = lambda node: {}
-    world.look(tenant(1, at=9.0, attempt=2))
+    world.look(job_here(1, at=9.0, attempt=2))
     assert stage.saw[-1]["1"].limit is None
 
 
@@ -156,27 +155,27 @@ def test_a_container_of_a_later_attempt_is_another_one(world: World, stage: Says
 
 def test_a_loop_goes_on_where_an_earlier_life_left_it(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 0.2}
-    world.look(tenant(1), tenant(2))
+    world.look(job_here(1), job_here(2))
     world.live(world.posted[-1].memory)
     stage.limits = lambda node: {}
     assert world.machine.look() is None, "before it is told who is there it changes nothing"
-    assert world.look(tenant(1), tenant(2)) == {"1.1.0": 0.2}, "told again, in case that was lost"
+    assert world.look(job_here(1), job_here(2)) == {"1.1.0": 0.2}, "told again, in case that was lost"
     assert (stage.saw[-1]["1"].limit, stage.saw[-1]["2"].limit) == (0.2, None)
     assert world.posted[-1].memory["memory"] == {"looks": 2}  # type: ignore[index]
 
 
 def test_another_stage_begins_with_an_empty_memory_and_the_limits_of_before(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 0.2}
-    world.look(tenant(1))
-    world.machine.follow(Fair(), "fair")
+    world.look(job_here(1))
+    world.machine.follow(None, "fair")
     assert not world.machine.is_idle
     world.shows("1.1.0", 0.2)
-    assert world.look(tenant(1)) == {"1.1.0": 2.0}
+    assert world.look(job_here(1)) == {"1.1.0": 2.0}
     assert not world.machine.is_idle, "nobody has seen yet that it is free"
     assert kept(world)[1], "nor would the next life believe it"
     assert world.machine.look() == world.clock.now() + 1.0, "soon it will"
     world.shows("1.1.0", 2.0)
-    world.look(tenant(1))
+    world.look(job_here(1))
     assert world.posted[-1].memory is None
     assert world.machine.is_idle
 
@@ -187,30 +186,30 @@ def test_limits_of_an_earlier_life_go_although_nothing_is_known_yet_of_who_has_t
 ) -> None:
     """The service died before they were lifted. Workers are adopted later than the loop first looks."""
     stage.limits = lambda node: {1: 0.2}
-    world.look(tenant(1))
-    world.stage = Fair()
+    world.look(job_here(1))
+    world.stage = None
     world.live(world.posted[-1].memory)
-    assert world.look(tenant(1)) == {"1.1.0": 2.0}
+    assert world.look(job_here(1)) == {"1.1.0": 2.0}
     if shown:
         world.shows("1.1.0", shown)
-    assert world.look(tenant(1)) == ({"1.1.0": 2.0} if shown else {}), "what was told may have got lost"
+    assert world.look(job_here(1)) == ({"1.1.0": 2.0} if shown else {}), "what was told may have got lost"
     assert not world.machine.is_idle
     world.shows("1.1.0", 2.0)
-    world.look(tenant(1))
+    world.look(job_here(1))
     assert world.machine.is_idle
 
 
 def test_a_limit_that_cannot_be_lifted_keeps_the_loop_at_it(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 0.2}
-    world.look(tenant(1))
+    world.look(job_here(1))
     world.shows("1.1.0", 0.2)
-    world.machine.follow(Fair(), "fair")
-    world.look(tenant(1))
+    world.machine.follow(None, "fair")
+    world.look(job_here(1))
     assert world.refuse("1.1.0", 2.0)
-    assert world.look(tenant(1)) == {}, "its engine needs time"
+    assert world.look(job_here(1)) == {}, "its engine needs time"
     assert not world.machine.is_idle
     world.clock.pass_time(10)
-    assert world.look(tenant(1)) == {"1.1.0": 2.0}
+    assert world.look(job_here(1)) == {"1.1.0": 2.0}
 
 
 def test_what_is_only_measured_is_written_down_once_a_minute(world: World, stage: Says) -> None:
@@ -219,7 +218,7 @@ def test_what_is_only_measured_is_written_down_once_a_minute(world: World, stage
         for _ in range(looks):
             world.clock.pass_time(5)
             stage.remembers = {**stage.remembers, "seen": {"1": {"cpu": world.clock.now()}}, "due": world.clock.now()}
-            world.look(tenant(1))
+            world.look(job_here(1))
         return len(world.posted) - before
 
     stage.counts = False
@@ -234,32 +233,32 @@ def test_what_is_only_measured_is_written_down_once_a_minute(world: World, stage
     assert measure(3) == 0
     world.machine.follow(stage, "says")
     stage.remembers = {}
-    world.look(tenant(1))
+    world.look(job_here(1))
     assert stage.remembered["due"] == world.clock.now(), "other parameters do not make it forget what is not kept"
 
 
 def test_a_machine_on_which_nothing_can_be_decided_is_left_alone(world: World) -> None:
-    fixed = tenant(1, cpus=1.0, least=1.0)
+    fixed = job_here(1, cpus=1.0, least=1.0)
     world.look(fixed)
     assert world.machine.look() is None
-    world.look(fixed, tenant(2))
+    world.look(fixed, job_here(2))
     assert world.machine.look() == world.clock.now() + 5
 
 
 def test_who_asked_tells_whose_answer_it_is(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 0.5}
-    world.look(tenant(1))
+    world.look(job_here(1))
     stage.limits = lambda node: {1: 0.3}
-    world.look(tenant(1))
+    world.look(job_here(1))
     assert world.answer("1.1.0", 0.5), "an answer that is late"
     assert not world.answer("1.1.0", 0.3, automatic=False), "its user wants the very same"
     assert not world.answer("1.1.0", 0.3, "no control groups", automatic=False)
-    assert world.look(tenant(1)) == {}
+    assert world.look(job_here(1)) == {}
     assert world.notes() == []
 
 
 def test_a_horovod_worker_that_carries_the_others_is_told_once(world: World, stage: Says) -> None:
-    here = tenant(1, 0, 1)
+    here = job_here(1, 0, 1)
     carried = replace(here, job=job(1, launcher=Launcher.HOROVOD))
     stage.limits = lambda node: {1: 1.0}
     assert world.look(carried) == {"1.1.0": 0.5, "1.1.1": 0.5}
@@ -280,37 +279,37 @@ def kept(world: World) -> tuple[str, dict[str, Any], str]:
 
 def test_a_machine_that_cannot_set_limits_is_shared_fairly(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 0.5, 2: 0.5}
-    world.look(tenant(1), tenant(2))
+    world.look(job_here(1), job_here(2))
     world.executor.used["1.1.0"] = Usage(0.0, 1.0)
     assert world.refuse("1.1.0", 0.5)
-    assert world.look(tenant(1), tenant(2)) == {"2.1.0": 2.0}
+    assert world.look(job_here(1), job_here(2)) == {"2.1.0": 2.0}
     (note,) = world.posted[-1].notes
     assert (note.kind, note.node, note.job) == ("share_refused", "a", 1)
     assert "no control groups" in note.cause
     world.shows("2.1.0", 2.0)
-    world.look(tenant(1), tenant(2))
+    world.look(job_here(1), job_here(2))
     assert kept(world) == ("fair", {}, "says cannot set limits there: no control groups")
     looks = len(stage.saw)
-    assert world.look(tenant(1), tenant(2), tenant(3)) == {}
+    assert world.look(job_here(1), job_here(2), job_here(3)) == {}
     assert (len(stage.saw), world.notes()) == (looks, ["share_refused"])
     world.clock.pass_time(299)
-    assert world.look(tenant(1), tenant(2)) == {}
+    assert world.look(job_here(1), job_here(2)) == {}
     world.machine.follow(stage, "says")
-    retried = world.look(tenant(1), tenant(2))
+    retried = world.look(job_here(1), job_here(2))
     assert retried == {"1.1.0": 0.5, "2.1.0": 0.5}, "a policy that is set anew is tried anew"
     assert kept(world)[2] == ""
     world.refuse("1.1.0", 0.5)
-    world.look(tenant(1), tenant(2))
-    world.machine.follow(Fair(), "fair")
-    world.look(tenant(1), tenant(2))
+    world.look(job_here(1), job_here(2))
+    world.machine.follow(None, "fair")
+    world.look(job_here(1), job_here(2))
     assert world.posted[-1].memory is None, "nobody wants it otherwise"
 
 
 def test_a_worker_that_has_just_ended_refuses_nothing(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 0.5}
-    world.look(tenant(1))
+    world.look(job_here(1))
     assert world.refuse("1.1.0", 0.5)
-    world.look(tenant(1))
+    world.look(job_here(1))
     assert world.notes() == []
     world.look()
     assert not world.refuse("1.1.0", 0.5), "it is not there any more"
@@ -318,35 +317,35 @@ def test_a_worker_that_has_just_ended_refuses_nothing(world: World, stage: Says)
 
 def test_a_machine_that_could_not_set_limits_is_tried_again(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 0.5}
-    world.look(tenant(1))
+    world.look(job_here(1))
     world.shows("1.1.0", 2.0)
     for _ in range(3):
         world.refuse("1.1.0", 0.5)
-        assert world.look(tenant(1)) == {}
+        assert world.look(job_here(1)) == {}
         assert kept(world)[0] == "fair"
         world.clock.pass_time(20)
         assert world.machine.look() == world.clock.now() + 280
         world.clock.pass_time(280)
-        assert world.look(tenant(1)) == {"1.1.0": 0.5}
+        assert world.look(job_here(1)) == {"1.1.0": 0.5}
     assert world.notes() == ["share_refused"]
     world.answer("1.1.0", 0.5)
     world.shows("1.1.0", 0.5)
-    assert world.look(tenant(1)) == {}
+    assert world.look(job_here(1)) == {}
     assert (world.notes(), kept(world)[2]) == (["share_refused", "share_resumed"], "")
     world.clock.pass_time(600)
-    world.look(tenant(1))
+    world.look(job_here(1))
     assert len(world.notes()) == 2
 
 
 def test_a_stage_that_fails_limits_nobody(world: World, stage: Says) -> None:
     stage.limits = lambda node: {1: 0.5}
-    world.look(tenant(1))
+    world.look(job_here(1))
     stage.limits = lambda node: {1: 0.01}  # below what its lease guarantees
-    assert world.look(tenant(1)) == {"1.1.0": 2.0}
+    assert world.look(job_here(1)) == {"1.1.0": 2.0}
     fault = world.posted[-1].fault
     assert "share stage says on node a: BadPlan" in fault
     world.shows("1.1.0", 2.0)
-    assert world.look(tenant(1)) == {}
+    assert world.look(job_here(1)) == {}
     assert kept(world) == ("fair", {}, fault)
     assert [bool(event.fault) for event in world.posted] == [False, True, False], "said once"
 
@@ -363,7 +362,7 @@ def test_values_count_once_and_only_those_of_this_attempt(bench: Bench, world: W
     number, now = bench.running(), world.clock.now()
     report(bench.store, number, 1, 8.0, at=now - 60)
     report(bench.store, number, 2, 4.0, 2.0, math.nan, at=now)
-    here = tenant(number, at=now - 10)
+    here = job_here(number, at=now - 10)
     world.look(here)
     assert world.monitor.evaluation(number, now - 10) == 3.0
     world.clock.pass_time(10)
@@ -375,7 +374,7 @@ def test_values_count_once_and_only_those_of_this_attempt(bench: Bench, world: W
 
 def test_what_is_left_is_told_by_the_cpu_that_steps_took_however_slow_they_were(bench: Bench, world: World) -> None:
     number = bench.running()
-    here = tenant(number, at=world.clock.now())
+    here = job_here(number, at=world.clock.now())
     for seconds, cpu, step in ((10, 20.0, 10), (10, 30.0, 20), (1000, 40.0, 30)):
         world.clock.pass_time(seconds)
         world.executor.used["1.1.0"] = Usage(world.clock.now(), cpu)
@@ -389,8 +388,8 @@ def test_what_is_left_is_told_by_the_cpu_that_steps_took_however_slow_they_were(
 
 def test_a_counter_includes_workers_that_have_left(world: World) -> None:
     world.executor.used = {"1.1.0": Usage(0.0, 3.0), "1.1.1": Usage(0.0, 4.0)}
-    world.look(tenant(1, 0, 1))
-    world.look(tenant(1, 0))
+    world.look(job_here(1, 0, 1))
+    world.look(job_here(1, 0))
     assert world.monitor.cpu_seconds(JobId(1)) == 7.0
 
 
@@ -520,12 +519,12 @@ def test_after_a_crash_limits_are_as_they_were(bench: Bench) -> None:
 def test_whole_cores_that_a_job_was_given_are_its_own(bench: Bench) -> None:
     bench.ask("policy", preset="cores-strict", stages={}, params={})
     (one,) = running(bench, 1)
-    (roll,) = rolls(bench.scheduler.state, {}).values()
-    assert [(tenant.id, tenant.least, tenant.cpus) for tenant in roll.tenants] == [(one, 2.0, 2.0)]
+    (snapshot,) = snapshots(bench.scheduler.state, {}).values()
+    assert [(each.id, each.least, each.cpus) for each in snapshot.jobs] == [(one, 2.0, 2.0)]
     bench.ask("update", one, cpus_limit=1.5)
     bench.cycle()
-    (roll,) = rolls(bench.scheduler.state, {}).values()
-    assert roll.tenants[0].least == 1.5, "no more than its user allows"
+    (snapshot,) = snapshots(bench.scheduler.state, {}).values()
+    assert snapshot.jobs[0].least == 1.5, "no more than its user allows"
 
 
 def test_a_limit_of_whole_cores_does_not_outlive_them(store: Store, folder: DataFolder, clock: HandClock) -> None:
@@ -544,14 +543,14 @@ def test_a_limit_of_whole_cores_does_not_outlive_them(store: Store, folder: Data
 
 def test_who_is_there_is_told_anew_when_its_time_limit_changes(bench: Bench) -> None:
     (one,) = running(bench, 1)
-    before = rolls(bench.scheduler.state, {})
+    before = snapshots(bench.scheduler.state, {})
     bench.ask("update", one, time_limit=60.0)
     bench.cycle()
-    after = rolls(bench.scheduler.state, before)
+    after = snapshots(bench.scheduler.state, before)
     assert after != before
-    assert after[A].tenants[0].job.time_limit == 60.0
-    assert before[A].tenants[0].job.time_limit is None
-    assert rolls(bench.scheduler.state, after)[A].tenants[0] is after[A].tenants[0], "what is the same is not made anew"
+    assert after[A].jobs[0].job.time_limit == 60.0
+    assert before[A].jobs[0].job.time_limit is None
+    assert snapshots(bench.scheduler.state, after)[A].jobs[0] is after[A].jobs[0], "what is the same is not made anew"
 
 
 class SlowPast:

@@ -11,8 +11,8 @@ from schedulearn.core.domain.usage import Limits, Usage
 from schedulearn.core.policies.share.division import max_min
 from schedulearn.core.policies.sharing import Share
 from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook
-from schedulearn.service.share.machine import Machine
-from schedulearn.service.share.tenants import Roll, Tenant
+from schedulearn.service.share.machine import SharedMachine
+from schedulearn.service.share.snapshots import JobSnapshot, MachineSnapshot
 from schedulearn.store import CurvePoint, Mark, News, Progress
 from support.builders import job
 from support.clock import HandClock
@@ -72,19 +72,19 @@ class Values:
 class Job:
     """One that runs there. Amounts are cores, of all its workers together."""
 
-    tenant: Tenant
+    here: JobSnapshot
     wants: float  # that it would use
     reports: list[float] = field(default_factory=list)
 
     @property
     def allowed(self) -> float:
-        return self.tenant.cpus * len(self.tenant.workers)
+        return self.here.cpus * len(self.here.workers)
 
 
 class LiveMachine:
     """`settle` lets the loop look until nothing is left to do at this moment, as its thread does."""
 
-    def __init__(self, stage: Share, name: str, cores: float = 4.0) -> None:
+    def __init__(self, stage: Share | None, name: str, cores: float = 4.0) -> None:
         self.stage, self.stage_name, self.cores = stage, name, cores
         self.clock = HandClock()
         self.engine, self.values = Engine(self.clock), Values()
@@ -97,7 +97,7 @@ class LiveMachine:
         """Another life of the service: what it knows is what was written down."""
         monitor = LiveContainerMonitor(NAME, self.values, self.engine, Outlook(self.values))  # type: ignore[arg-type]
         saved = self.posted[-1].memory if self.posted else None
-        self.machine = Machine(NAME, monitor, self.engine, self.clock, self.posted.append, saved)  # type: ignore[arg-type]
+        self.machine = SharedMachine(NAME, monitor, self.engine, self.clock, self.posted.append, saved)  # type: ignore[arg-type]
         self.machine.follow(self.stage, self.stage_name)
         if self.jobs:
             self.settle()
@@ -114,20 +114,20 @@ class LiveMachine:
         wants: float = 4.0,
         **spec: Any,
     ) -> None:
-        here = tuple(WorkerId(JobId(number), 1, rank) for rank in range(workers))
+        ids = tuple(WorkerId(JobId(number), 1, rank) for rank in range(workers))
         about = job(number, **spec)
-        tenant = Tenant(about.id, self.clock.now(), here, allowed / workers, least, Accrual(), about)
-        self.jobs[number] = Job(tenant, wants)
-        for worker in here:
-            self.engine.used[worker], self.engine.held[worker] = 0.0, tenant.cpus
+        here = JobSnapshot(about.id, self.clock.now(), ids, allowed / workers, least, Accrual(), about)
+        self.jobs[number] = Job(here, wants)
+        for worker in ids:
+            self.engine.used[worker], self.engine.held[worker] = 0.0, here.cpus
         self.settle()
 
     def leave(self, number: int) -> None:
         """It is being stopped, and saves."""
         leaver = self.jobs.pop(number)
         self.settle()
-        for worker in leaver.tenant.workers:
-            assert worker in self.engine.refuses or self.engine.held[worker] == leaver.tenant.cpus, "it saves quickly"
+        for worker in leaver.here.workers:
+            assert worker in self.engine.refuses or self.engine.held[worker] == leaver.here.cpus, "it saves quickly"
             del self.engine.used[worker], self.engine.held[worker]
 
     def report(self, values: Mapping[int, float | None]) -> None:
@@ -140,8 +140,8 @@ class LiveMachine:
         jobs = list(self.jobs.values())
         shares = max_min(self.cores, [min(each.wants, self.held(each)) for each in jobs])
         for each, share in zip(jobs, shares, strict=True):
-            for worker in each.tenant.workers:
-                self.engine.used[worker] += share * seconds / len(each.tenant.workers)
+            for worker in each.here.workers:
+                self.engine.used[worker] += share * seconds / len(each.here.workers)
         self.clock.pass_time(seconds)
 
     def interval(self, values: Mapping[int, float | None]) -> None:
@@ -155,7 +155,7 @@ class LiveMachine:
 
     def settle(self) -> None:
         for _ in range(10):
-            self.machine.tell(Roll(self.cores, tuple(each.tenant for each in self.jobs.values())))
+            self.machine.tell(MachineSnapshot(self.cores, tuple(each.here for each in self.jobs.values())))
             answered = len(self.engine.asked)
             self.wake_at = self.machine.look()
             answers = [event for event in self.engine.asked[answered:] if self.machine.answered(event)]
@@ -167,7 +167,7 @@ class LiveMachine:
 
     def held(self, one: Job) -> float:
         """What the kernel lets it use."""
-        return sum(self.engine.held[worker] for worker in one.tenant.workers)
+        return sum(self.engine.held[worker] for worker in one.here.workers)
 
     def notes(self, kind: str) -> list[Any]:
         return [note for event in self.posted for note in event.notes if note.kind == kind]

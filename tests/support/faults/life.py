@@ -18,7 +18,7 @@ from schedulearn.service.gateway.views import BuiltInPolicies
 from schedulearn.service.loop.launch import Launcher
 from schedulearn.service.loop.scheduler import Scheduler
 from schedulearn.service.progress import progress
-from schedulearn.service.share.shares import Loop
+from schedulearn.service.share.loops import ShareThread
 from schedulearn.service.upkeep.lineage import settle
 from support.faults.effects import Effects, opened
 from support.faults.world import LOST_AFTER, FaultyExecutor, Machines
@@ -100,7 +100,7 @@ class VirtualLoop:
 
     def _look(self, turn: int) -> None:
         if not self._closed and turn == self._turn:
-            self._again(Loop._look(self))  # type: ignore[arg-type]
+            self._again(ShareThread._look(self))  # type: ignore[arg-type]
 
 
 def _folder_of(folder: DataFolder, worker: WorkerId) -> Any:

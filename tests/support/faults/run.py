@@ -17,7 +17,7 @@ from schedulearn.core.domain.states import JobState
 from schedulearn.service.common import clock
 from schedulearn.service.common.config import DataFolder
 from schedulearn.service.gateway.gateway import Gateway
-from schedulearn.service.share import shares
+from schedulearn.service.share import loops
 from schedulearn.store import open_store
 from support.builders import spec
 from support.faults.effects import Crash, Effects
@@ -273,7 +273,7 @@ def _virtual(world: Machines) -> Iterator[None]:
         _silence(),
         mock.patch.object(clock, "steady_time", world.now),
         mock.patch.object(clock, "time", SimpleNamespace(time=world.wall)),
-        mock.patch.object(shares, "Loop", partial(VirtualLoop, world)),
+        mock.patch.object(loops, "ShareThread", partial(VirtualLoop, world)),
     ):
         yield
 

@@ -1,60 +1,58 @@
 """The share loop of one machine, as far as it is the same live and simulated.
 
-Live each machine's loop has a thread of its own, simulated it is an event: the machine's monitors say who is there and
-what each has used and achieved, the stage answers with limits, and the executor sets them.
+Live each machine's loop has a thread of its own, simulated it is an event: the stage sees what runs on the machine,
+what each job has used and achieved, and answers with limits, which the caller sets.
 """
 
 import math
-from typing import Protocol
 
 from schedulearn.core.control.state import State
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import JobId
-from schedulearn.core.policies.sharing import Container, Share, ShareNode, Shares
+from schedulearn.core.policies.sharing import CORES_EPSILON, Container, Share, ShareNode, Shares
 from schedulearn.core.policies.stages import Memory
-
-_FORGIVEN = 1e-9
-
-
-class LimitSetter(Protocol):
-    """What acts on the machine: FlowCon's executor."""
-
-    def set_limit(self, job: JobId, cores: float) -> None:
-        """The job's container may use so many cores from now on; math.inf: as many as its user lets it."""
 
 
 class ShareLoop:
-    """Asks the stage and has its answer set. Keeps the stage's memory of this machine."""
+    """Asks the stage and checks its answer. Keeps the stage's memory of this machine."""
 
-    def __init__(self, stage: Share, name: str, memory: Memory | None = None) -> None:
-        self.stage, self.name = stage, name
+    def __init__(self, stage: Share | None, name: str, memory: Memory | None = None) -> None:
+        """Without a stage no job is limited, and limits in force are lifted: jobs compete as equals."""
+        self.name = name
         self.memory: Memory = memory if memory is not None else {}
-        self.wake_at: float | None = None  # when to look although nobody has come or gone
+        self.wake_at: float | None = None  # when to look although no job has come or gone
+        self._stage = stage
+
+    @property
+    def limits_jobs(self) -> bool:
+        return self._stage is not None
 
     def is_due(self, now: float) -> bool:
         return self.wake_at is not None and now >= self.wake_at
 
-    def look(self, node: ShareNode, executor: LimitSetter) -> Shares:
-        """One round, or the answer to somebody's coming or going. BadPlan, with nothing changed, if it may not be."""
+    def look(self, node: ShareNode) -> Shares:
+        """One round, or the answer to a job that has come or gone. BadPlan, with nothing changed, if it may not be."""
         memory = dict(self.memory)
-        answer = self.stage.share(node, memory)
+        answer = self._stage.share(node, memory) if self._stage else _unlimited(node)
         here = {container.job: container for container in node.containers()}
         for job, cores in answer.limits.items():
             self._check(here.get(job), job, cores)
         if answer.wake_at is not None and answer.wake_at <= node.now:
             raise BadPlan(f"the share stage {self.name} wants to be asked again without any time passing")
         self.memory, self.wake_at = memory, answer.wake_at
-        for job, cores in answer.limits.items():
-            executor.set_limit(job, cores)
         return answer
 
     def _check(self, container: Container | None, job: JobId, cores: float) -> None:
         if container is None:
             raise BadPlan(f"the share stage {self.name} limits job {job}, which is not there")
-        if math.isnan(cores) or cores <= 0 or cores < container.least - _FORGIVEN:
+        if math.isnan(cores) or cores <= 0 or cores < container.least - CORES_EPSILON:
             least = f"; its lease guarantees {container.least:g}"
             raise BadPlan(f"the share stage {self.name} leaves job {job} with {cores:g} cores{least}")
+
+
+def _unlimited(node: ShareNode) -> Shares:
+    return Shares({container.job: math.inf for container in node.containers() if container.limit is not None})
 
 
 def shared(state: State, event: ev.Shared) -> None:

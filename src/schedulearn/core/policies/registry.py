@@ -41,7 +41,6 @@ from schedulearn.core.policies.place.least_work import LeastWork
 from schedulearn.core.policies.place.pack import Pack
 from schedulearn.core.policies.place.procon import Procon
 from schedulearn.core.policies.place.round_robin import RoundRobin
-from schedulearn.core.policies.share.fair import Fair
 from schedulearn.core.policies.share.flowcon import FULL, PROPORTIONAL, FlowCon
 from schedulearn.core.policies.share.shortest import Shortest
 
@@ -254,7 +253,7 @@ STAGES: dict[str, dict[str, StageInfo]] = {
         "least-work": StageInfo(LeastWork, "The node whose jobs have the least work left to do."),
     },
     "share": {
-        "fair": StageInfo(Fair, "Nobody is limited: the jobs of a machine share its cores as equals."),
+        "fair": StageInfo(lambda: None, "No job is limited: the jobs of a machine share its cores as equals."),
         "flowcon": StageInfo(
             FlowCon,
             "Jobs whose training hardly gains anything any more make way for those that still grow.",

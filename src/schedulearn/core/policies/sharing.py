@@ -1,8 +1,6 @@
 """The share stage: how much CPU each container of one machine may use, and what it is given to decide that.
 
-Each machine has a loop of its own (`core/control/share.py`), live and simulated. The parts that FlowCon names are
-here, too: the container monitor measures what each container uses and achieves, the worker monitor knows which
-containers have come and gone.
+Each machine has a loop of its own (`core/control/share.py`), live and simulated.
 """
 
 import math
@@ -13,6 +11,9 @@ from typing import Any, Protocol
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.units import format_count
 from schedulearn.core.policies.notes import Note
+
+CORES_EPSILON = 1e-9  # amounts of cores closer than that are equal
+SECONDS_EPSILON = 1e-6  # so are times
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +41,11 @@ class Left(Protocol):
     def high(self) -> float: ...
 
 
-class ContainerMonitor(Protocol):
-    """What is measured of each container, and what follows from that."""
+class ShareNode(Protocol):
+    """One machine as a share stage sees it, at one moment: what FlowCon's worker and container monitors tell."""
 
-    def cpu_seconds(self, job: JobId) -> float:
-        """Core-seconds that it has used since it arrived: a counter."""
-
-    def evaluation(self, job: JobId, since: float) -> float | None:
-        """The mean of the metric values that came after `since` until now; None: it was silent."""
-
-    def left(self, job: JobId) -> Left | None:
-        """Core-seconds that it still needs, by what it has reported and used so far; None: nobody can tell."""
-
-
-class WorkerMonitor(Protocol):
-    """Who is on the machine."""
+    @property
+    def now(self) -> float: ...
 
     @property
     def name(self) -> NodeName: ...
@@ -66,12 +57,14 @@ class WorkerMonitor(Protocol):
     def containers(self) -> Sequence[Container]:
         """Those that run, in the order of their arrival."""
 
+    def cpu_seconds(self, job: JobId) -> float:
+        """Core-seconds that it has used since it arrived: a counter."""
 
-class ShareNode(ContainerMonitor, WorkerMonitor, Protocol):
-    """One machine as a share stage sees it, at one moment."""
+    def evaluation(self, job: JobId, since: float) -> float | None:
+        """The mean of the metric values that came after `since` until now; None: it was silent."""
 
-    @property
-    def now(self) -> float: ...
+    def left(self, job: JobId) -> Left | None:
+        """Core-seconds that it still needs, by what it has reported and used so far; None: that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +72,15 @@ class Shares:
     """What a share stage answers."""
 
     limits: Mapping[JobId, float] = field(default_factory=dict)  # cores, only of those that change; math.inf: none
-    wake_at: float | None = None  # when to be asked again although nobody has come or gone
+    wake_at: float | None = None  # when to be asked again although no job has come or gone
     notes: Sequence[Note] = ()  # every change of a list or a limit, with its numbers
     growth: Mapping[JobId, float] = field(default_factory=dict)  # growth efficiency, of those measured this time
 
 
 class Share(Protocol):
-    """How much CPU each on one shared machine?
+    """How much CPU does each container on one shared machine get?
 
-    Asked for a machine when somebody has arrived or left there, at once, and at `wake_at`. `memory` is the
+    Asked for a machine when a container has arrived or left there, at once, and at `wake_at`. `memory` is the
     stage's own for this machine: plain JSON, kept over restarts. Put new values in it; do not change old ones in place.
     """
 
@@ -95,5 +88,5 @@ class Share(Protocol):
 
 
 def in_cores(limit: float | None) -> str:
-    """Of a container, for a person."""
+    """A limit in words."""
     return "none" if limit is None or math.isinf(limit) else format_count(limit, "core")

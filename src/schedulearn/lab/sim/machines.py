@@ -1,4 +1,4 @@
-"""Machines whose cores jobs share: who is where, what each may use and does use, and the share loop of each machine."""
+"""Machines whose cores jobs share: what runs where, what it may use and does use, and each machine's share loop."""
 
 import math
 from collections import Counter
@@ -11,16 +11,16 @@ from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import CPUS
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.policies.share.division import max_min
-from schedulearn.core.policies.sharing import Container, Left, Shares
+from schedulearn.core.policies.sharing import Container, Left
 from schedulearn.core.policies.stages import Facts, Policy
 from schedulearn.lab.sim.metrics import Recorder
 from schedulearn.lab.sim.model import JobModel
 from schedulearn.lab.traces.types import Workload
 
-_FORGIVEN = 1e-12  # cores
+_NEGLIGIBLE = 1e-12  # cores
 
 
-class Tenant:
+class SimulatedContainer:
     """The workers of one job on one machine."""
 
     __slots__ = ("_since", "_used", "alone", "arrived_at", "cores", "limit", "model", "workers")
@@ -50,58 +50,53 @@ class Tenant:
         return self.cores / self.alone if self.alone else 1.0
 
 
-class Machine:
-    """Implements `policies.sharing.ShareNode` and `control.share.LimitSetter`."""
+class SimulatedMachine:
+    """Implements `policies.sharing.ShareNode`."""
 
-    def __init__(self, node: Node, loop: ShareLoop | None, facts: Facts) -> None:
+    def __init__(self, node: Node, facts: Facts) -> None:
         self.name, self.cores = node.name, node.usable[CPUS]
         self._facts = facts
         self.now = 0.0
-        self.loop = loop
-        self.tenants: dict[JobId, Tenant] = {}  # in the order of arrival
+        self.here: dict[JobId, SimulatedContainer] = {}  # in the order of arrival
 
-    # --- the monitors
+    # --- what a stage is told
 
     def containers(self) -> list[Container]:
-        return [self._container(number, tenant) for number, tenant in self.tenants.items()]
+        return [self._container(number, container) for number, container in self.here.items()]
 
     def cpu_seconds(self, job: JobId) -> float:
-        return self.tenants[job].used(self.now)
+        return self.here[job].used(self.now)
 
     def evaluation(self, job: JobId, since: float) -> float | None:
-        values = self.tenants[job].model.reported(since, self.now)
+        values = self.here[job].model.reported(since, self.now)
         return sum(values) / len(values) if values else None
 
     def left(self, job: JobId) -> Left | None:
-        tenant = self.tenants[job]
-        found = self._facts.estimate(tenant.model.job, self.now)
+        container = self.here[job]
+        found = self._facts.estimate(container.model.job, self.now)
         # What it does in a second alone takes the cores that it keeps busy then.
-        if found is None:
-            return None
-        return Estimate(tenant.alone * found.low, tenant.alone * found.expected, tenant.alone * found.high)
+        alone = container.alone
+        return Estimate(alone * found.low, alone * found.expected, alone * found.high) if found else None
 
-    # --- the executor
+    # --- what becomes of its cores
 
-    def set_limit(self, job: JobId, cores: float) -> None:
-        self.tenants[job].limit = cores
-
-    def divide(self, now: float) -> list[Tenant]:
-        """Cores as they are used under the limits of now; those whose use has changed."""
-        tenants = list(self.tenants.values())
-        shares = max_min(self.cores, [min(tenant.alone, tenant.limit, tenant.granted) for tenant in tenants])
+    def divide(self, now: float) -> list[SimulatedContainer]:
+        """Cores as they are used under the limits of now; the containers whose use has changed."""
+        here = list(self.here.values())
+        shares = max_min(self.cores, [min(each.alone, each.limit, each.granted) for each in here])
         changed = []
-        for tenant, share in zip(tenants, shares, strict=True):
-            if abs(tenant.cores - share) > _FORGIVEN:
-                tenant.use(now, share)
-                changed.append(tenant)
+        for each, share in zip(here, shares, strict=True):
+            if abs(each.cores - share) > _NEGLIGIBLE:
+                each.use(now, share)
+                changed.append(each)
         return changed
 
-    def _container(self, number: JobId, tenant: Tenant) -> Container:
-        job = tenant.model.job
-        most = min(self.cores, job.cpus * tenant.workers) if job.cpus > 0 else self.cores
-        least = min(most, job.shape.per_worker[CPUS] * tenant.workers)  # whole cores may be more than it may use
-        limit = tenant.limit if tenant.limit < math.inf else None
-        return Container(number, tenant.arrived_at, least, most, limit, reached=job.yields)
+    def _container(self, number: JobId, container: SimulatedContainer) -> Container:
+        job = container.model.job
+        most = min(self.cores, job.cpus * container.workers) if job.cpus > 0 else self.cores
+        least = min(most, job.shape.per_worker[CPUS] * container.workers)  # whole cores may be more than it may use
+        limit = container.limit if container.limit < math.inf else None
+        return Container(number, container.arrived_at, least, most, limit, reached=job.yields)
 
 
 class Machines:
@@ -109,13 +104,9 @@ class Machines:
 
     def __init__(self, nodes: Iterable[Node], policy: Policy, facts: Facts, recorder: Recorder) -> None:
         self._recorder = recorder
-        share, name = policy.share, policy.stages.get("share", "")
-        self._machines = {
-            node.name: Machine(node, ShareLoop(share, name) if share else None, facts)
-            for node in nodes
-            if node.usable[CPUS] > 0
-        }
-        self._touched: set[NodeName] = set()  # where somebody has come or gone
+        self._machines = {node.name: SimulatedMachine(node, facts) for node in nodes if node.usable[CPUS] > 0}
+        self._loops = {name: ShareLoop(policy.share, policy.stages.get("share", "")) for name in self._machines}
+        self._touched: set[NodeName] = set()  # where a job has come or gone
 
     @property
     def cores(self) -> float:
@@ -124,7 +115,7 @@ class Machines:
     @property
     def busy(self) -> float:
         """Cores in use now."""
-        return sum(tenant.cores for machine in self._machines.values() for tenant in machine.tenants.values())
+        return sum(each.cores for machine in self._machines.values() for each in machine.here.values())
 
     def arrived(self, model: JobModel, now: float) -> None:
         """Its job has begun to run where it was promised to, or goes on there."""
@@ -132,7 +123,7 @@ class Machines:
             return  # cores do not matter to it
         for name, workers in Counter(spot.node for spot in model.job.spots).items():
             if machine := self._machines.get(name):
-                machine.tenants[model.job.id] = Tenant(model, workers, now)
+                machine.here[model.job.id] = SimulatedContainer(model, workers, now)
                 self._touched.add(name)
 
     def grown(self, job: Job) -> None:
@@ -143,18 +134,18 @@ class Machines:
         """It runs there no more; the core-seconds that it has used since it arrived."""
         used = 0.0
         for name in set(nodes):
-            if (machine := self._machines.get(name)) and (tenant := machine.tenants.pop(job, None)):
-                used += tenant.used(now)
+            if (machine := self._machines.get(name)) and (container := machine.here.pop(job, None)):
+                used += container.used(now)
                 self._recorder.shares(now, name, job, 0.0, math.inf)
                 self._touched.add(name)
         return used
 
     def look_again(self, job: JobId) -> None:
         """Something about it has changed that its machines should know at once."""
-        self._touched |= {name for name, machine in self._machines.items() if job in machine.tenants}
+        self._touched |= {name for name, machine in self._machines.items() if job in machine.here}
 
     def next_wake(self) -> float | None:
-        wakes = [machine.loop.wake_at for machine in self._machines.values() if machine.loop and machine.tenants]
+        wakes = [self._loops[name].wake_at for name, machine in self._machines.items() if machine.here]
         return min((at for at in wakes if at is not None), default=None)
 
     def settle(self, now: float) -> Iterator[tuple[JobModel, float]]:
@@ -164,25 +155,26 @@ class Machines:
         """
         changed: dict[JobId, JobModel] = {}
         for name, machine in self._machines.items():
-            is_due = machine.loop is not None and machine.tenants and machine.loop.is_due(now)
-            if name in self._touched or is_due:
-                changed |= {tenant.model.job.id: tenant.model for tenant in self._share(machine, now)}
+            if name in self._touched or (machine.here and self._loops[name].is_due(now)):
+                changed |= {each.model.job.id: each.model for each in self._share(machine, now)}
         self._touched.clear()
         for number, model in changed.items():
-            yield model, min(tenant.factor for tenant in self._tenants(number))
+            yield model, min(container.factor for container in self._containers(number))
 
-    def _share(self, machine: Machine, now: float) -> Sequence[Tenant]:
+    def _share(self, machine: SimulatedMachine, now: float) -> Sequence[SimulatedContainer]:
         machine.now = now
-        answer = machine.loop.look(machine, machine) if machine.loop else Shares()
+        answer = self._loops[machine.name].look(machine)
+        for number, cores in answer.limits.items():
+            machine.here[number].limit = cores
         changed = machine.divide(now)
         self._recorder.shared(now, machine.name, answer)
-        for number in sorted({*(tenant.model.job.id for tenant in changed), *answer.limits}):
-            tenant = machine.tenants[number]
-            self._recorder.shares(now, machine.name, number, tenant.cores, tenant.limit)
+        for number in sorted({*(each.model.job.id for each in changed), *answer.limits}):
+            container = machine.here[number]
+            self._recorder.shares(now, machine.name, number, container.cores, container.limit)
         return changed
 
-    def _tenants(self, job: JobId) -> Iterator[Tenant]:
-        return (machine.tenants[job] for machine in self._machines.values() if job in machine.tenants)
+    def _containers(self, job: JobId) -> Iterator[SimulatedContainer]:
+        return (machine.here[job] for machine in self._machines.values() if job in machine.here)
 
 
 def matter(workload: Workload, nodes: Iterable[Node]) -> bool:

@@ -30,7 +30,7 @@ from schedulearn.service.loop.launch import Launcher
 from schedulearn.service.loop.requests import to_event
 from schedulearn.service.loop.targets import Targets
 from schedulearn.service.progress.progress import ProgressWatcher
-from schedulearn.service.share.shares import Shares
+from schedulearn.service.share.loops import ShareLoops
 from schedulearn.store import Cycle, Request, Store
 
 _LOG = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Scheduler:
         self._stopping = threading.Event()
         self._remembered: dict[str, Any] = {}  # the policy's memory as the store has it
         self._facts, self._targets = LiveFacts(store), Targets(store)
-        self._shares = Shares(store, executor, clock, self.post)
+        self._share_loops = ShareLoops(store, executor, clock, self.post)
         self._nodes_seen_at = self._workers_seen_at = 0.0
         self._wake_at: float | None = None
         self._astray = True  # what is in memory is not what the store says, or nothing yet
@@ -114,7 +114,7 @@ class Scheduler:
 
     def close(self) -> None:
         """End the threads that it has started, once no cycle will come any more."""
-        self._shares.close()
+        self._share_loops.close()
 
     # --- the thread itself ---
 
@@ -170,7 +170,7 @@ class Scheduler:
             self._carry_out(command)
         self._look_again(now)
         if changes:
-            self._shares.tell(self.state)
+            self._share_loops.tell(self.state)
         self._learn(changes, now)
         self._wake_at = next_wake(self.state)
 
@@ -202,7 +202,7 @@ class Scheduler:
                 later.append(event)
             elif isinstance(event, ev.NodeSeen | ev.NodeLost):
                 self._nodes_seen_at = 0.0  # what is true of nodes is asked for: this may be old news
-            elif not (isinstance(event, ev.LimitsSet) and self._shares.answered(event)):
+            elif not (isinstance(event, ev.LimitsSet) and self._share_loops.answered(event)):
                 events.append(event)
             if isinstance(event, ev.Shared) and event.fault:
                 self._note_fault(self._policies.now.preset, event.fault, event.at)
@@ -288,7 +288,7 @@ class Scheduler:
     def _use(self, policy: Policy, now: float) -> None:
         self._policies.now = policy
         self.state.set_order(policy.order, now, counts_cores=policy.counts_cores)
-        self._shares.use(policy)
+        self._share_loops.use(policy)
 
     # --- 5. record ---
 
@@ -316,7 +316,7 @@ class Scheduler:
     def _learn(self, changes: Changes, now: float) -> None:
         if any(job.state is JobState.SUCCEEDED for job in changes.jobs.values()):
             self._facts.refresh()
-            self._shares.refresh()
+            self._share_loops.refresh()
         self._facts.restarts.started(changes.attempts.values(), self.state.jobs)
         self._facts.restarts.look(self.state.jobs, now)
         if self._facts.scaling.look(self.state.jobs, self.state.attempts, now):
@@ -368,7 +368,7 @@ class Scheduler:
         self._executor.stop(command.worker, command.node, command.grace)
 
     def _set_limits(self, command: cmd.SetLimits) -> None:
-        limits = self._shares.within(command.worker, command.node, command.limits)
+        limits = self._share_loops.within(command.worker, command.node, command.limits)
         self._executor.set_limits(command.worker, command.node, limits)
 
     def _forget(self, command: cmd.ForgetJob) -> None:
@@ -408,8 +408,8 @@ class Scheduler:
             regrow_after=self._regrow_after,
             counts_cores=policy.counts_cores,
         )
-        self._shares.use(policy)
-        self._shares.restore(saved.shares)
+        self._share_loops.use(policy)
+        self._share_loops.restore(saved.shares)
         if problem:
             preset = str((saved.policy or {}).get("preset"))
             self._note_fault(preset, f"{type(problem).__name__}: {problem}", now)
@@ -419,7 +419,7 @@ class Scheduler:
                 self._inbox.put(event)
         for attempt in list(self.state.attempts.values()):
             self._find_again(attempt)
-        self._shares.tell(self.state)
+        self._share_loops.tell(self.state)
         self._facts.restarts.started(self.state.attempts.values(), self.state.jobs)
         self._astray = False
         self.wake()
@@ -450,7 +450,7 @@ class Scheduler:
             self._set_limits(cmd.SetLimits(worker.id, worker.node, Limits(cpus=job.cpus)))
         elif job.shape.least_cores and job.cpus > job.shape.slots:
             # Whole cores may have been given out before, and this the least of them.
-            limits = self._shares.within(worker.id, worker.node, Limits(cpus=job.cpus))
+            limits = self._share_loops.within(worker.id, worker.node, Limits(cpus=job.cpus))
             self._executor.set_limits(worker.id, worker.node, limits, automatic=True)
         if job.state is JobState.STOPPING or (leaves and worker.started_at is None):
             self._executor.stop(worker.id, worker.node, self._grace(job))

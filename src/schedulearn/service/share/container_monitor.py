@@ -1,5 +1,4 @@
-"""FlowCon's container monitor: what each container of one machine uses and achieves. Implements the protocol of
-`policies.sharing`."""
+"""FlowCon's container monitor: what each container of one machine uses and achieves."""
 
 import logging
 import math
@@ -16,7 +15,7 @@ from schedulearn.core.policies.sharing import Left
 from schedulearn.service.common.faults import log_fault
 from schedulearn.service.learn.estimator import Estimator
 from schedulearn.service.learn.pace import StepCost
-from schedulearn.service.share.tenants import Tenant
+from schedulearn.service.share.snapshots import JobSnapshot
 from schedulearn.store import CurvePoint, Mark, News, Progress, Store
 
 _LOG = logging.getLogger(__name__)
@@ -32,7 +31,7 @@ class Outlook:
         self._stale = threading.Event()
 
     def refresh(self) -> None:
-        """Jobs have ended since. Never waits, not even while somebody asks."""
+        """Jobs have ended since. Never waits, not even while another thread asks."""
         self._stale.set()
 
     def by_steps(self, job: Job, progress: Progress | None, used: float, per_step: float | None) -> Estimate | None:
@@ -53,10 +52,10 @@ class Outlook:
 
 
 @dataclass(slots=True)
-class _Container:
-    """What was measured of one so far."""
+class _Measured:
+    """What was measured of a container so far."""
 
-    tenant: Tenant
+    here: JobSnapshot
     cost: StepCost
     used: dict[WorkerId, float] = field(default_factory=dict)  # core-seconds, also of workers that have left
     usage: dict[WorkerId, Usage] = field(default_factory=dict)  # the latest
@@ -74,13 +73,13 @@ class LiveContainerMonitor:
 
     def __init__(self, node: NodeName, store: Store, executor: Executor, outlook: Outlook) -> None:
         self._node, self._store, self._executor, self._outlook = node, store, executor, outlook
-        self._containers: dict[JobId, _Container] = {}
+        self._containers: dict[JobId, _Measured] = {}
         self._now = 0.0
 
-    def look(self, tenants: Iterable[Tenant], now: float) -> None:
-        """Measure everybody who is there."""
+    def look(self, jobs: Iterable[JobSnapshot], now: float) -> None:
+        """Measure all that are there."""
         self._now = now
-        self._containers = {tenant.id: self._renewed(tenant) for tenant in tenants}
+        self._containers = {here.id: self._renewed(here) for here in jobs}
         for container in self._containers.values():
             self._count(container)
         found = self._store.news({number: _mark(each) for number, each in self._containers.items()})
@@ -90,7 +89,7 @@ class LiveContainerMonitor:
     def usage(self, job: JobId, worker: WorkerId) -> Usage | None:
         return self._containers[job].usage.get(worker)
 
-    # --- the protocol
+    # --- what a stage is told
 
     def cpu_seconds(self, job: JobId) -> float:
         return self._containers[job].cpu_seconds
@@ -108,38 +107,38 @@ class LiveContainerMonitor:
             log_fault(_LOG, "what is left of job %s is not known", job)
             return None
 
-    def _left(self, container: _Container) -> Left | None:
-        tenant, used = container.tenant, container.cpu_seconds
-        by_steps = self._outlook.by_steps(tenant.job, container.progress, used, container.cost.per_step)
+    def _left(self, container: _Measured) -> Left | None:
+        here, used = container.here, container.cpu_seconds
+        by_steps = self._outlook.by_steps(here.job, container.progress, used, container.cost.per_step)
         if by_steps is not None:
             return by_steps
-        by_others = self._outlook.by_others(tenant.job, self._now)
-        return by_others.times(tenant.cpus * len(tenant.workers)) if by_others else None
+        by_others = self._outlook.by_others(here.job, self._now)
+        return by_others.times(here.cpus * len(here.workers)) if by_others else None
 
     # --- measuring
 
-    def _renewed(self, tenant: Tenant) -> _Container:
-        known = self._containers.get(tenant.id)
-        if known is None or known.tenant.arrived_at != tenant.arrived_at:
-            return _Container(tenant, StepCost.of_attempt(tenant.workers[0].attempt))
-        known.tenant = tenant
+    def _renewed(self, here: JobSnapshot) -> _Measured:
+        known = self._containers.get(here.id)
+        if known is None or known.here.arrived_at != here.arrived_at:
+            return _Measured(here, StepCost.of_attempt(here.workers[0].attempt))
+        known.here = here
         return known
 
-    def _count(self, container: _Container) -> None:
-        for worker in container.tenant.workers:
+    def _count(self, container: _Measured) -> None:
+        for worker in container.here.workers:
             usage = self._executor.usage(worker, self._node)
             if usage is not None:
                 container.usage[worker], container.used[worker] = usage, usage.cpu_seconds
 
 
-def _mark(container: _Container) -> Mark:
-    metric = container.tenant.job.spec.metric.name
+def _mark(container: _Measured) -> Mark:
+    metric = container.here.job.spec.metric.name
     if container.progress is None:
-        return Mark(metric, since=container.tenant.arrived_at)
+        return Mark(metric, since=container.here.arrived_at)
     return Mark(metric, container.progress.count)
 
 
-def _report(container: _Container, news: News, now: float) -> None:
+def _report(container: _Measured, news: News, now: float) -> None:
     is_first, container.progress = container.progress is None, news.progress
     # Once it is watched, a value counts from when it came: clocks of other machines may be wrong.
     for point in _finite(news.points) if is_first else ():

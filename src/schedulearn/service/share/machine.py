@@ -1,14 +1,10 @@
-"""One machine whose cores are shared, live. Implements `policies.sharing.ShareNode` and `control.share.LimitSetter`.
-
-The parts that FlowCon names: the container monitor measures (`container_monitor.py`), the worker monitor knows who is
-there, the executor sets limits; `lab/sim/machines.py` has the same for simulations.
-"""
+"""One machine whose cores are shared, live; `lab/sim/machines.py` has the same for simulations."""
 
 import logging
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schedulearn.core.control.share import ShareLoop
@@ -18,11 +14,10 @@ from schedulearn.core.domain.job import HistoryEvent
 from schedulearn.core.domain.ports import Clock, Executor
 from schedulearn.core.domain.usage import Limits
 from schedulearn.core.policies.notes import Note
-from schedulearn.core.policies.share.fair import Fair
 from schedulearn.core.policies.sharing import Container, Left, Share
 from schedulearn.service.share.container_monitor import LiveContainerMonitor
 from schedulearn.service.share.memory import Limit, gist, kept, limits_in
-from schedulearn.service.share.tenants import Roll, Tenant
+from schedulearn.service.share.snapshots import JobSnapshot, MachineSnapshot
 
 _LOG = logging.getLogger(__name__)
 _SAME = 1e-4  # cores: limits closer than that are one, however the kernel rounds
@@ -32,8 +27,31 @@ _SEE_AGAIN = 1.0  # seconds until it is looked whether limits that were lifted h
 _KEEP_EVERY = 60.0  # seconds between two times that what was merely measured is written down
 
 
-class Machine:
-    """The scheduler tells who is there and which stage to follow; `look` is called by the machine's own thread."""
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The machine as its stage sees it at one moment. Implements `policies.sharing.ShareNode`."""
+
+    name: NodeName
+    cores: float
+    now: float
+    here: Mapping[JobId, Container]
+    monitor: LiveContainerMonitor
+
+    def containers(self) -> list[Container]:
+        return list(self.here.values())
+
+    def cpu_seconds(self, job: JobId) -> float:
+        return self.monitor.cpu_seconds(job)
+
+    def evaluation(self, job: JobId, since: float) -> float | None:
+        return self.monitor.evaluation(job, since)
+
+    def left(self, job: JobId) -> Left | None:
+        return self.monitor.left(job)
+
+
+class SharedMachine:
+    """The scheduler tells which jobs are there and which stage to follow; the machine's own thread calls `look`."""
 
     def __init__(
         self,
@@ -45,35 +63,35 @@ class Machine:
         saved: Mapping[str, Any] | None = None,
     ) -> None:
         """`saved`: what an earlier life, or loop, remembered of this machine."""
-        self.name, self.cores, self.now = name, 0.0, 0.0
+        self.name, self._cores, self._now = name, 0.0, 0.0
         self._monitor, self._executor, self._clock, self._post = monitor, executor, clock, post
         self._saved = saved
-        self._tenants: dict[JobId, Tenant] = {}  # in the order of arrival
-        self._loop = ShareLoop(Fair(), "fair")
-        self._stage: tuple[Share, str] = Fair(), "fair"  # that was chosen
+        self._jobs: dict[JobId, JobSnapshot] = {}  # in the order of arrival
+        self._loop = ShareLoop(None, "fair")
+        self._stage: tuple[Share | None, str] = None, "fair"  # that was chosen
         self._problem = ""  # why it is shared fairly although another stage was chosen
         self._try_at: float | None = None  # when that is tried again
         self._kept_at = 0.0  # when something was last written down
         self._lock = threading.Lock()  # guards what follows: the scheduler's thread reads or writes that, too
-        self._roll: Roll | None = None  # None: nobody has said yet who is there
-        self._chosen: tuple[Share, str] | None = None  # the stage to follow from the next look on
+        self._snapshot: MachineSnapshot | None = None  # None: the scheduler has told nothing yet
+        self._chosen: tuple[Share | None, str] | None = None  # the stage to follow from the next look on
         self._limits = limits_in(saved)
         self._inherits = bool(self._limits)
-        self._lifting: dict[JobId, Limit] = {}  # no longer wanted, but nobody has seen yet that they have gone
+        self._lifting: dict[JobId, Limit] = {}  # no longer wanted, but not yet seen to have gone
         self._asked: dict[WorkerId, float] = {}  # what each was last told to use; without it, what its user lets it
         self._works = False  # a limit was set since the stage was begun
-        self._refused: dict[WorkerId, str] = {}  # who keeps its limits, and why
+        self._refused: dict[WorkerId, str] = {}  # workers that keep their limits, and why
         self._patient: dict[WorkerId, float] = {}  # when each of those is told again
 
     # --- the scheduler's thread
 
-    def tell(self, roll: Roll) -> bool:
-        """Who is there from now on; whether that is news."""
+    def tell(self, snapshot: MachineSnapshot) -> bool:
+        """What is there from now on; whether that is news."""
         with self._lock:
-            is_news, self._roll = roll != self._roll, roll
+            is_news, self._snapshot = snapshot != self._snapshot, snapshot
         return is_news
 
-    def follow(self, stage: Share, name: str) -> None:
+    def follow(self, stage: Share | None, name: str) -> None:
         with self._lock:
             self._chosen = stage, name
 
@@ -81,8 +99,8 @@ class Machine:
         """What its user lets it use now, but no more than the stage does."""
         with self._lock:
             limit = self._limits.get(worker.job)
-            tenants = self._roll.tenants if self._roll else ()
-            beside = next((len(each.workers) for each in tenants if each.id == worker.job), 1)
+            jobs = self._snapshot.jobs if self._snapshot else ()
+            beside = next((len(each.workers) for each in jobs if each.id == worker.job), 1)
         if limit is None or limits.cpus is None:
             return limits
         return replace(limits, cpus=min(limits.cpus, limit.cores / beside))
@@ -101,61 +119,52 @@ class Machine:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody is limited, as far as the kernel says, nor will be."""
+        """Whether no job is limited, as far as the kernel says, nor will be."""
         with self._lock:
             is_limited = self._limits or self._lifting or self._patient
-            return not is_limited and self._chosen is None and isinstance(self._loop.stage, Fair)
+            return not is_limited and self._chosen is None and not self._loop.limits_jobs
 
-    # --- the worker monitor
+    # --- limits
 
-    def containers(self) -> list[Container]:
-        return [self._container(tenant) for tenant in self._tenants.values()]
-
-    def _container(self, tenant: Tenant) -> Container:
-        limit, most = self._limits.get(tenant.id), min(self.cores, tenant.cpus * len(tenant.workers))
-        in_force = limit.cores if limit else None
-        return Container(tenant.id, tenant.arrived_at, tenant.least, most, in_force, tenant.yields)
-
-    # --- the container monitor
-
-    def cpu_seconds(self, job: JobId) -> float:
-        return self._monitor.cpu_seconds(job)
-
-    def evaluation(self, job: JobId, since: float) -> float | None:
-        return self._monitor.evaluation(job, since)
-
-    def left(self, job: JobId) -> Left | None:
-        return self._monitor.left(job)
-
-    # --- the executor
-
-    def set_limit(self, job: JobId, cores: float) -> None:
+    def _ask(self) -> Sequence[Note]:
+        """Ask the stage, and note the limits that it wants."""
+        here = {number: self._container(job) for number, job in self._jobs.items()}
+        answer = self._loop.look(_View(self.name, self._cores, self._now, here, self._monitor))
         with self._lock:
-            before = self._limits.pop(job, None)
-            if math.isfinite(cores):
-                self._limits[job] = Limit(self._tenants[job].arrived_at, cores)
-                self._lifting.pop(job, None)
-            elif before:
-                self._lifting[job] = before
+            for number, cores in answer.limits.items():
+                self._set_limit(number, cores)
+        return answer.notes
+
+    def _container(self, job: JobSnapshot) -> Container:
+        limit, most = self._limits.get(job.id), min(self._cores, job.cpus * len(job.workers))
+        return Container(job.id, job.arrived_at, job.least, most, limit.cores if limit else None, job.yields)
+
+    def _set_limit(self, job: JobId, cores: float) -> None:
+        before = self._limits.pop(job, None)
+        if math.isfinite(cores):
+            self._limits[job] = Limit(self._jobs[job].arrived_at, cores)
+            self._lifting.pop(job, None)
+        elif before:
+            self._lifting[job] = before
 
     def _enforce(self) -> None:
         """Tell every worker that does not keep to its job's limit. Never more than its user lets it use."""
-        for tenant in self._tenants.values():
-            limit = self._limits.get(tenant.id)
-            each = min(tenant.cpus, limit.cores / len(tenant.workers)) if limit else tenant.cpus
-            are_held = [self._hold(tenant, worker, each) for worker in tenant.workers]
+        for job in self._jobs.values():
+            limit = self._limits.get(job.id)
+            each = min(job.cpus, limit.cores / len(job.workers)) if limit else job.cpus
+            are_held = [self._hold(job, worker, each) for worker in job.workers]
             if limit is None and all(are_held):
                 with self._lock:
-                    self._lifting.pop(tenant.id, None)
+                    self._lifting.pop(job.id, None)
 
-    def _hold(self, tenant: Tenant, worker: WorkerId, cores: float) -> bool:
+    def _hold(self, job: JobSnapshot, worker: WorkerId, cores: float) -> bool:
         """Whether the kernel is seen to hold it to that already, or to nothing."""
-        usage = self._monitor.usage(tenant.id, worker)
-        found = tenant.of_one(worker, usage.limits).cpus if usage else None
+        usage = self._monitor.usage(job.id, worker)
+        found = job.of_one(worker, usage.limits).cpus if usage else None
         is_so = found is None or _same(found, cores)
         with self._lock:
-            is_told = _same(self._asked.get(worker, tenant.cpus), cores)
-            if not (is_told and is_so) and self._patient.get(worker, 0.0) <= self.now:
+            is_told = _same(self._asked.get(worker, job.cpus), cores)
+            if not (is_told and is_so) and self._patient.get(worker, 0.0) <= self._now:
                 self._asked[worker] = cores
                 self._executor.set_limits(worker, self.name, Limits(cpus=cores), automatic=True)
         return usage is not None and is_told and is_so
@@ -163,18 +172,18 @@ class Machine:
     # --- its own thread
 
     def look(self) -> float | None:
-        """One round; when to look again although nobody comes or goes."""
-        if self._roll is None:
+        """One round; when to look again although no job comes or goes."""
+        if self._snapshot is None:
             return None
-        self.now = self._clock.now()
-        self._begin(self._roll)
-        self._monitor.look(self._tenants.values(), self.now)
+        self._now = self._clock.now()
+        self._begin(self._snapshot)
+        self._monitor.look(self._jobs.values(), self._now)
         notes, fault = [*self._refusals(), *self._tried_again()], ""
         try:
-            notes += self._loop.look(self, self).notes
+            notes += self._ask()
         except Exception as error:
             fault = f"share stage {self._loop.name} on node {self.name}: {type(error).__name__}: {error}"
-            _LOG.exception("share stage %s failed on node %s: nobody is limited there", self._loop.name, self.name)
+            _LOG.exception("share stage %s failed on node %s: no job is limited there", self._loop.name, self.name)
             self._be_fair(fault)
         self._enforce()
         self._tell_of(notes, fault)
@@ -183,43 +192,44 @@ class Machine:
     def _wake_at(self) -> float | None:
         with self._lock:
             again = [self._try_at, *self._patient.values()]
-            if isinstance(self._loop.stage, Fair) and self._lifting:
-                again.append(self.now + _SEE_AGAIN)
-        if any(container.least < container.most - _SAME for container in self.containers()):
-            again.append(self._loop.wake_at)  # else there is nothing to decide until somebody comes or goes
+            if not self._loop.limits_jobs and self._lifting:
+                again.append(self._now + _SEE_AGAIN)
+        containers = [self._container(job) for job in self._jobs.values()]
+        if any(container.least < container.most - _SAME for container in containers):
+            again.append(self._loop.wake_at)  # else there is nothing to decide until a job comes or goes
         return min((at for at in again if at is not None), default=None)
 
-    def _begin(self, roll: Roll) -> None:
+    def _begin(self, snapshot: MachineSnapshot) -> None:
         """Take over what the scheduler has told since the last look."""
         with self._lock:
             chosen, self._chosen = self._chosen, None
-            before, self._tenants = self._tenants, {tenant.id: tenant for tenant in roll.tenants}
-            self.cores = roll.cores
-            for job, limit in list(self._limits.items()):
-                if job not in self._tenants or self._tenants[job].arrived_at != limit.arrived_at:
-                    del self._limits[job]
-                    if job in before:
-                        self._let_go(before[job])
-            self._lifting = {job: limit for job, limit in self._lifting.items() if job in self._tenants}
-            here = {worker for tenant in roll.tenants for worker in tenant.workers}
+            before, self._jobs = self._jobs, {job.id: job for job in snapshot.jobs}
+            self._cores = snapshot.cores
+            for number, limit in list(self._limits.items()):
+                if number not in self._jobs or self._jobs[number].arrived_at != limit.arrived_at:
+                    del self._limits[number]
+                    if number in before:
+                        self._let_go(before[number])
+            self._lifting = {number: limit for number, limit in self._lifting.items() if number in self._jobs}
+            here = {worker for job in snapshot.jobs for worker in job.workers}
             if self._inherits:  # what was asked may have got lost: ask again
-                self._asked = {w: math.nan for job in self._limits for w in self._tenants[job].workers}
+                self._asked = {w: math.nan for number in self._limits for w in self._jobs[number].workers}
                 self._inherits = False
             self._asked = {worker: cores for worker, cores in self._asked.items() if worker in here}
-            self._patient = {w: at for w, at in self._patient.items() if w in here and at > self.now}
+            self._patient = {w: at for w, at in self._patient.items() if w in here and at > self._now}
             if chosen:
                 self._refused.clear()
                 self._patient.clear()
                 self._problem, self._try_at, self._stage = "", None, chosen
                 self._loop = ShareLoop(*chosen, memory=self._remembered(chosen[1]))
 
-    def _let_go(self, tenant: Tenant) -> None:
+    def _let_go(self, job: JobSnapshot) -> None:
         """It is being stopped, or has ended. To save should not take long."""
-        for worker in tenant.workers:
-            self._executor.set_limits(worker, self.name, Limits(cpus=tenant.cpus), automatic=True)
+        for worker in job.workers:
+            self._executor.set_limits(worker, self.name, Limits(cpus=job.cpus), automatic=True)
 
     def _remembered(self, stage: str) -> dict[str, Any]:
-        """Also with other parameters: who was watched before still is."""
+        """Also with other parameters: a job that was watched before still is."""
         if self._loop.name == stage:
             return dict(self._loop.memory)
         saved = self._saved or {}
@@ -230,26 +240,26 @@ class Machine:
         cannot be set means nothing; where a limit cannot be lifted, it would not help. Said once."""
         with self._lock:
             refused, self._refused = self._refused, {}
-        here = {worker: tenant for tenant in self._tenants.values() for worker in tenant.workers}
+        here = {worker: job for job in self._jobs.values() for worker in job.workers}
         for worker, problem in refused.items():
-            tenant = here.get(worker)
-            is_limited = tenant and tenant.id in self._limits and not isinstance(self._loop.stage, Fair)
-            if tenant and is_limited and self._executor.usage(worker, self.name):
+            job = here.get(worker)
+            is_limited = job and job.id in self._limits and self._loop.limits_jobs
+            if job and is_limited and self._executor.usage(worker, self.name):
                 name, asked, is_known = self._loop.name, self._asked.pop(worker, None), bool(self._problem)
                 self._be_fair(f"{name} cannot set limits there: {problem}")
-                self._try_at = self.now + _TRY_AGAIN
+                self._try_at = self._now + _TRY_AGAIN
                 if is_known:
                     break
                 words = f"{name} sets no limits on node {self.name}, which is shared fairly: {problem}"
-                return [Note("share_refused", words, tenant.id, self.name, {"cores": asked, "problem": problem})]
+                return [Note("share_refused", words, job.id, self.name, {"cores": asked, "problem": problem})]
         return []
 
     def _tried_again(self) -> list[Note]:
         """Whether a machine that could not set limits can do so now. There is a problem until one was set."""
-        if self._try_at is not None and self.now >= self._try_at:
+        if self._try_at is not None and self._now >= self._try_at:
             self._try_at, self._works = None, False
             self._loop = ShareLoop(*self._stage)
-        if not (self._problem and self._works) or isinstance(self._loop.stage, Fair):
+        if not (self._problem and self._works and self._loop.limits_jobs):
             return []
         self._problem, name = "", self._loop.name
         return [Note("share_resumed", f"{name} sets limits on node {self.name} again", None, self.name, {})]
@@ -257,17 +267,18 @@ class Machine:
     def _be_fair(self, problem: str) -> None:
         """After a refusal for a while, after a fault until a policy is set anew."""
         self._problem = problem
-        self._loop = ShareLoop(Fair(), "fair")
-        self._loop.look(self, self)
+        self._loop = ShareLoop(None, "fair")
+        self._ask()
 
     def _tell_of(self, notes: Sequence[Note], fault: str) -> None:
         """What is merely measured differs at every look: that is no reason for a transaction each time."""
         memory = kept(self._loop.name, self._loop.memory, {**self._lifting, **self._limits}, self._problem)
-        is_late = self.now >= self._kept_at + _KEEP_EVERY and memory != self._saved
+        is_late = self._now >= self._kept_at + _KEEP_EVERY and memory != self._saved
         if notes or fault or is_late or gist(memory) != gist(self._saved):
-            self._saved, self._kept_at = memory, self.now
-            lines = tuple(HistoryEvent(self.now, n.kind, n.words, n.job, node=n.node, data=dict(n.data)) for n in notes)
-            self._post(Shared(self.now, self.name, lines, memory, fault))
+            self._saved, self._kept_at = memory, self._now
+            now = self._now
+            lines = tuple(HistoryEvent(now, n.kind, n.words, n.job, node=n.node, data=dict(n.data)) for n in notes)
+            self._post(Shared(now, self.name, lines, memory, fault))
 
 
 def _same(one: float, other: float) -> bool:

@@ -6,7 +6,7 @@ _MATTERS = 0.2  # part of a limit; less is no reason to change it
 
 
 def calm(watched: Watched, present: float, wanted: float) -> float:
-    """The limit that it gets, in a round in which nobody has come or gone.
+    """The limit that it gets, in a round in which no container has come or gone.
 
     To go on in the same direction is free. To turn round takes as many wishes in a row as it has turned before, and
     one more: noise that goes to and fro is followed ever more slowly, so that in n rounds a limit turns at most

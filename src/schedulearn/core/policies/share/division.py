@@ -4,13 +4,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_FORGIVEN = 1e-9
-_FULL_USE = 0.9  # who uses less than this part of what it could needs no more than it uses
+from schedulearn.core.policies.sharing import CORES_EPSILON
+
+_FULL_USE = 0.9  # a container that uses less than this part of what it could needs no more than it uses
 _MORE = 1.05  # times what it needed: it needs more now
 
 
 def max_min(capacity: float, wants: Sequence[float]) -> list[float]:
-    """Everybody gets what it wants up to an equal share; what one leaves is shared among the others."""
+    """Each gets what it wants up to an equal share; what one leaves is shared among the others."""
     shares = [0.0] * len(wants)
     left = capacity
     order = sorted(range(len(wants)), key=lambda i: wants[i])
@@ -21,7 +22,7 @@ def max_min(capacity: float, wants: Sequence[float]) -> list[float]:
 
 
 def floors(capacity: float, least: Sequence[float], most: Sequence[float], part: float) -> list[float]:
-    """Below this nobody is limited: what its lease guarantees, and `part` of the capacity where that fits.
+    """Below this no container is limited: what its lease guarantees, and `part` of the capacity where that fits.
 
     The sum is never more than the capacity, as long as the leases fit.
     """
@@ -32,9 +33,9 @@ def floors(capacity: float, least: Sequence[float], most: Sequence[float], part:
 
 
 def give_out_rest(capacity: float, limits: Sequence[float], demands: Sequence[float]) -> list[float]:
-    """Raise limits that hold somebody back while others leave cores unused under theirs."""
+    """Raise limits that hold one back while others leave cores unused under theirs."""
     used = sum(min(limit, demand) for limit, demand in zip(limits, demands, strict=True))
-    if used >= capacity - _FORGIVEN:
+    if used >= capacity - CORES_EPSILON:
         return list(limits)
     lacking = [max(0.0, demand - limit) for limit, demand in zip(limits, demands, strict=True)]
     more = max_min(capacity - used, lacking)
@@ -42,9 +43,9 @@ def give_out_rest(capacity: float, limits: Sequence[float], demands: Sequence[fl
 
 
 def keep_room(capacity: float, limits: Sequence[float], least: Sequence[float]) -> list[float]:
-    """Lower the limits of others where equals in competition would leave somebody less than `least`.
+    """Lower the limits of others where equals in competition would leave one less than `least`.
 
-    `least` must fit, and nobody's limit be below its own.
+    `least` must fit, and no limit be below its own.
     """
     shares = max_min(capacity, limits)
     if not (short := _below(shares, least, range(len(limits)))):
@@ -60,18 +61,18 @@ def keep_room(capacity: float, limits: Sequence[float], least: Sequence[float]) 
     return shares
 
 
-def _below(shares: Sequence[float], least: Sequence[float], who: Iterable[int]) -> set[int]:
-    return {i for i in who if shares[i] < least[i] - _FORGIVEN}
+def _below(shares: Sequence[float], least: Sequence[float], among: Iterable[int]) -> set[int]:
+    return {i for i in among if shares[i] < least[i] - CORES_EPSILON}
 
 
 def demands(
     capacity: float, limits: Sequence[float], uses: Sequence[float], before: Sequence[float | None]
 ) -> list[float | None]:
-    """What each would use if it could, by what it has used while nobody came or went; None: as much as it may.
+    """What each would use if it could, by what it has used while none came or went; None: as much as it may.
 
-    Equals in competition all get the same unless they want less, or are limited. So who uses clearly less than its
-    limit, and less than another does or while cores are idle, wants no more than that. It holds (`before`) until it
-    uses more: nobody is limited to what it wants, so that it can.
+    Equals in competition all get the same unless they want less, or are limited. So one that uses clearly less than
+    its limit, and less than another does or while cores are idle, wants no more than that. It holds (`before`) until it
+    uses more: none is limited to what it wants, so that it can.
     """
     highest = math.inf if sum(uses) < _FULL_USE * capacity else max(uses, default=0.0)
     found: list[float | None] = []
@@ -84,21 +85,21 @@ def demands(
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Bounds:
     """What limits on one machine must keep to. Amounts are cores, one for each container."""
 
     cores: float
-    least: Sequence[float]  # below this nobody is limited
+    least: Sequence[float]  # below this no container is limited
     most: Sequence[float]
     limits: Sequence[float]  # in force
     demands: Sequence[float]
-    late: Sequence[bool]  # who gets its floor, and more only of what the others leave
+    late: Sequence[bool]  # whether it gets its floor, and more only of what the others leave
 
     def bound(self, limits: Sequence[float]) -> list[float]:
         return [max(low, min(high, limit)) for low, high, limit in zip(self.least, self.most, limits, strict=True)]
 
     def fit(self, limits: Sequence[float]) -> list[float]:
-        """Nobody is below its floor, nothing is left unused that somebody wants, and each can get its floor."""
+        """None is below its floor, nothing is left unused that one of them wants, and each can get its floor."""
         given_out = give_out_rest(self.cores, self.bound(limits), self._first_wants())
         given_out = give_out_rest(self.cores, given_out, self.demands)
         needs = [min(low, demand) for low, demand in zip(self.least, self.demands, strict=True)]

@@ -8,16 +8,14 @@ from typing import Any
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.policies.notes import Note
 from schedulearn.core.policies.share.calm import calm, change
-from schedulearn.core.policies.share.division import Machine, demands, floors
+from schedulearn.core.policies.share.division import Bounds, demands, floors
 from schedulearn.core.policies.share.growth import Interval, List, Watched
-from schedulearn.core.policies.sharing import Container, ShareNode, Shares, in_cores
+from schedulearn.core.policies.sharing import CORES_EPSILON, SECONDS_EPSILON, Container, ShareNode, Shares, in_cores
 from schedulearn.core.policies.stages import Memory
 
 FULL, PROPORTIONAL = "full", "proportional"
 _WATCHED, _ITVAL, _DUE = "flowcon.containers", "flowcon.itval", "flowcon.due"
 _PARAMS = "flowcon.params"
-_FORGIVEN = 1e-6  # seconds
-_EQUAL = 1e-9  # cores
 
 
 @dataclass(slots=True)
@@ -39,7 +37,7 @@ class _Round:
 
     @property
     def late(self) -> list[bool]:
-        """Who has reached its target; nobody, if all have: then they are equals again."""
+        """Which have reached their target; none, if all have: then they are equals again."""
         reached = [container.reached for container in self.containers]
         return [each and not all(reached) for each in reached]
 
@@ -54,7 +52,7 @@ class FlowCon:
 
     Growth efficiency is what the metric moved in a second, on the job's own scale, over the part of the machine that it
     used for that. Silence is not convergence: without a new value a container stays where it is. When all complete,
-    nobody is limited, and the interval doubles up to `itval_cap`, until somebody arrives, leaves or grows again.
+    none is limited, and the interval doubles up to `itval_cap`, until one arrives, leaves or grows again.
 
     A container that has reached its target has its floor, and what all others leave.
     """
@@ -81,7 +79,7 @@ class FlowCon:
         if changed:
             round_.itval = self._itval
         due = min(due, node.now + round_.itval)
-        is_over = node.now >= due - _FORGIVEN
+        is_over = node.now >= due - SECONDS_EPSILON
         if is_over:
             self._look(round_)
             due = node.now + round_.itval
@@ -93,7 +91,7 @@ class FlowCon:
         return Shares(limits, due, tuple(round_.notes), round_.growth)
 
     def _begin(self, node: ShareNode, memory: Memory) -> tuple[_Round, bool]:
-        """Who is there, as it is remembered; and whether somebody has come, gone or reached its target since, or a
+        """What is there, as it is remembered; and whether a container has come, gone or reached its target since, or a
         parameter has changed."""
         containers = node.containers()
         known: dict[str, dict[str, Any]] = memory.get(_WATCHED, {})
@@ -113,7 +111,7 @@ class FlowCon:
     # --- lists
 
     def _look(self, round_: _Round) -> None:
-        """The end of an interval: measure everybody, and move them between the lists."""
+        """The end of an interval: measure all, and move them between the lists."""
         for job, watched in round_.watched.items():
             interval = watched.measure(round_.node, job, self._itval)
             if interval is not None:
@@ -124,7 +122,7 @@ class FlowCon:
         before, longest = round_.itval, self._itval_cap
         round_.itval = min(2 * before, longest) if round_.all_complete else self._itval
         if round_.itval != before:
-            why = "all complete" if round_.all_complete else "somebody grows again"
+            why = "all complete" if round_.all_complete else "a job grows again"
             words = f"{why}: the next interval is {round_.itval:g} s"
             round_.note("share_interval", words, None, {"before": before, "after": round_.itval})
 
@@ -137,7 +135,7 @@ class FlowCon:
     # --- limits
 
     def _watch_use(self, round_: _Round, *, is_over: bool) -> None:
-        """What each would use: told by an interval in which nobody came or went, or by the better half of one."""
+        """What each would use: told by an interval in which none came or went, or by the better half of one."""
         watched, seen = round_.watched.values(), []
         for job, each in round_.watched.items():
             seen.append(each.look(round_.node, job))
@@ -148,32 +146,32 @@ class FlowCon:
                 each.demand = demand
 
     def _limits(self, round_: _Round, *, settled: bool) -> dict[JobId, float]:
-        """The limits that change. `settled`: nobody has come or gone, so that noise need not be followed."""
-        machine = self._machine(round_)
-        wanted = machine.fit(self._parts(round_, machine.limits))
+        """The limits that change. `settled`: none has come or gone, so that noise need not be followed."""
+        bounds = self._bounds(round_)
+        wanted = bounds.fit(self._parts(round_, bounds.limits))
         if settled:
             watched = list(round_.watched.values())
-            rows = zip(watched, machine.limits, wanted, machine.late, strict=True)
-            calmed = machine.bound([want if late else calm(each, now, want) for each, now, want, late in rows])
-            wanted = machine.fit(calmed)  # all is given out, whatever was held back
+            rows = zip(watched, bounds.limits, wanted, bounds.late, strict=True)
+            calmed = bounds.bound([want if late else calm(each, now, want) for each, now, want, late in rows])
+            wanted = bounds.fit(calmed)  # all is given out, whatever was held back
             for each, before, after in zip(watched, calmed, wanted, strict=True):
-                if abs(after - before) > _EQUAL:
+                if abs(after - before) > CORES_EPSILON:
                     change(each, 1 if after > before else -1)
         found = {}
-        for container, most, limit in zip(round_.containers, machine.most, wanted, strict=True):
-            after = limit if limit < most - _EQUAL else math.inf
+        for container, most, limit in zip(round_.containers, bounds.most, wanted, strict=True):
+            after = limit if limit < most - CORES_EPSILON else math.inf
             if _differ(container.limit, after):
                 found[container.job] = after
                 self._note_limit(round_, container, after)
         return found
 
-    def _machine(self, round_: _Round) -> Machine:
+    def _bounds(self, round_: _Round) -> Bounds:
         cores, containers = round_.node.cores, round_.containers
         most = [container.most for container in containers]
         least = floors(cores, [c.least for c in containers], most, 1 / (self._beta * len(containers)))
         known = [each.demand for each in round_.watched.values()]
         wants = [high if want is None else min(high, want) for high, want in zip(most, known, strict=True)]
-        return Machine(cores, least, most, _in_force(round_), wants, round_.late)
+        return Bounds(cores, least, most, _in_force(round_), wants, round_.late)
 
     def _parts(self, round_: _Round, present: Sequence[float]) -> list[float]:
         """What each list gives, in cores, before floors and what is left over."""
@@ -182,7 +180,7 @@ class FlowCon:
             return [0.0 if each else cores for each in late]
         growths = [w.growth for w, is_late in zip(round_.watched.values(), late, strict=True) if not is_late]
         total = sum(growth for growth in growths if growth is not None)
-        # Somebody of whom nothing is known yet may grow most of all: those who complete make way for it.
+        # One of which nothing is known yet may grow most of all: those that complete make way for it.
         unknown = any(growth is None for growth in growths)
         parts = []
         for watched, limit, is_late in zip(round_.watched.values(), present, late, strict=True):
@@ -223,4 +221,4 @@ def _in_force(round_: _Round) -> list[float]:
 def _differ(before: float | None, after: float) -> bool:
     if before is None or math.isinf(after):
         return (before is None) != math.isinf(after)
-    return abs(before - after) > _EQUAL
+    return abs(before - after) > CORES_EPSILON

@@ -6,11 +6,10 @@ from enum import StrEnum
 from typing import Any
 
 from schedulearn.core.domain.ids import JobId
-from schedulearn.core.policies.sharing import Container, ShareNode
+from schedulearn.core.policies.sharing import SECONDS_EPSILON, Container, ShareNode
 
 _LEAST_USE = 1e-3  # of the machine: less than this tells nothing of what a core brings
 _SAME = 1e-9  # relative: values closer than that are equal but for rounding
-_FORGIVEN = 1e-6  # seconds
 
 
 class List(StrEnum):
@@ -51,7 +50,7 @@ class Watched:
     lowest: float = math.inf
     highest: float = -math.inf
     growth: float | None = None  # None: it has not two intervals of data yet
-    looked: float = 0.0  # when its use was last looked at: at the last round, or when somebody came or went
+    looked: float = 0.0  # when its use was last looked at: at the last round, or when a container came or went
     looked_cpu: float = 0.0
     demand: float | None = None  # cores that it would use if it could; None: as many as it may
     way: int = 0  # the last change of its limit: 1 up, -1 down
@@ -77,7 +76,7 @@ class Watched:
     def look(self, node: ShareNode, job: JobId) -> tuple[float, float]:
         """For how long its use was counted since the last look, and the cores that it used."""
         seconds, counter = node.now - self.looked, node.cpu_seconds(job)
-        cores = max(0.0, counter - self.looked_cpu) / seconds if seconds > _FORGIVEN else 0.0
+        cores = max(0.0, counter - self.looked_cpu) / seconds if seconds > SECONDS_EPSILON else 0.0
         self.looked, self.looked_cpu = node.now, counter
         return seconds, cores
 
@@ -87,7 +86,7 @@ class Watched:
         An interval without a new value goes on: a job that reports seldom is measured over longer ones.
         """
         seconds, counter = node.now - self.since, node.cpu_seconds(job)
-        value = node.evaluation(job, self.since) if seconds >= itval - _FORGIVEN else None
+        value = node.evaluation(job, self.since) if seconds >= itval - SECONDS_EPSILON else None
         if value is None or not math.isfinite(value):
             return None
         used, before = max(0.0, counter - self.cpu), self.value

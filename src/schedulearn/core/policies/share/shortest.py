@@ -7,19 +7,25 @@ from typing import Any
 
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.policies.notes import Note
-from schedulearn.core.policies.share.division import Machine, demands, floors
+from schedulearn.core.policies.share.division import Bounds, demands, floors
 from schedulearn.core.policies.share.turns import Claim, amounts, ranked, set_the_end
-from schedulearn.core.policies.sharing import Container, Left, ShareNode, Shares, in_cores
+from schedulearn.core.policies.sharing import (
+    CORES_EPSILON,
+    SECONDS_EPSILON,
+    Container,
+    Left,
+    ShareNode,
+    Shares,
+    in_cores,
+)
 from schedulearn.core.policies.stages import Memory
 
 _SEEN, _ORDER, _DUE, _PAUSE = "shortest.seen", "shortest.order", "shortest.due", "shortest.pause"
 _TURNS, _WISHES, _PARAMS = "shortest.turns", "shortest.wishes", "shortest.params"
 _LONGEST = 8  # times `look`: as seldom as it looks while nothing changes
-_DOUBT = 4.0  # an estimate whose ends are further apart than this factor says nothing of who is shorter
+_DOUBT = 4.0  # an estimate whose ends are further apart than this factor does not say which is shorter
 _MATTERS = 0.1  # part of a limit; less is no reason to change it
 _BROKEN = 5.0  # a job that has used so many times what it said it would need in all has said nothing
-_FORGIVEN = 1e-6  # seconds
-_EQUAL = 1e-9  # cores
 
 
 @dataclass(slots=True)
@@ -29,7 +35,7 @@ class _Round:
     node: ShareNode
     containers: Sequence[Container]
     seen: dict[JobId, dict[str, Any]]  # what is remembered of each
-    changed: bool  # somebody has come, gone or reached its target, or can be ranked at last; or parameters changed
+    changed: bool  # a container has come, gone or reached its target, or can be ranked at last; or parameters changed
     claims: Sequence[Claim] = ()
     order: Sequence[JobId] = ()
     notes: list[Note] = field(default_factory=list)
@@ -45,12 +51,12 @@ class Shortest:
     it. That makes the average completion time short, and keeps the machine as busy as ever. A job that cannot use the
     whole machine, but would be the last to end, goes before.
 
-    Nobody gets less than `floor` of an equal share. A job of which nobody can tell what is left, that should have ended
+    None gets less than `floor` of an equal share. A job of which it is not known what is left, that should have ended
     by now, or that has used five times what it ever said it would need in all, has its equal share: neither silence nor
     a wrong word is punished, or rewarded for long. One that has reached its target has its floor, and what all others
     leave.
 
-    It looks `look` seconds after each change, then ever more seldom. While nobody comes or goes, limits are lowered at
+    It looks `look` seconds after each change, then ever more seldom. While no job comes or goes, limits are lowered at
     most √(2n) times in n looks, whatever estimates and uses do.
     """
 
@@ -64,7 +70,7 @@ class Shortest:
             memory.clear()
             return Shares()
         due = memory.get(_DUE, -math.inf)
-        if not round_.changed and node.now < due - _FORGIVEN:
+        if not round_.changed and node.now < due - SECONDS_EPSILON:
             return Shares(wake_at=due)
         if round_.changed:
             memory[_TURNS] = memory[_WISHES] = 0
@@ -94,11 +100,11 @@ class Shortest:
     # --- what each could use, and has left
 
     def _measure(self, round_: _Round) -> None:
-        """What each would use, told by a time in which nobody came or went and no limit changed."""
+        """What each would use, told by a time in which none came or went and no limit changed."""
         node, uses, seconds = round_.node, [], math.inf
         for job, seen in round_.seen.items():
             counter, since = node.cpu_seconds(job), node.now - seen["looked"]
-            uses.append(max(0.0, counter - seen["cpu"]) / since if since > _FORGIVEN else 0.0)
+            uses.append(max(0.0, counter - seen["cpu"]) / since if since > SECONDS_EPSILON else 0.0)
             seen["looked"], seen["cpu"], seconds = node.now, counter, min(seconds, since)
         if round_.changed or seconds < self._look / 2:
             return
@@ -125,50 +131,52 @@ class Shortest:
 
     def _chosen(self, round_: _Round, memory: Memory) -> list[float]:
         """The limit of each, in cores: what is wanted, or the present ones where wishes only go to and fro."""
-        machine, present = self._machine(round_), round_.limits
-        if not round_.order and not any(machine.late):
-            return machine.fit(machine.most)  # nobody can tell who is shorter
-        wanted = self._wanted(round_, machine)
+        bounds, present = self._bounds(round_), round_.limits
+        if not round_.order and not any(bounds.late):
+            return bounds.fit(bounds.most)  # it is not known which is shorter
+        wanted = self._wanted(round_, bounds)
         if round_.changed or not _lowers(present, wanted):
-            return wanted if round_.changed or _differ(present, wanted) else machine.fit(present)
+            return wanted if round_.changed or _differ(present, wanted) else bounds.fit(present)
         memory[_WISHES] = memory.get(_WISHES, 0) + 1
         if memory[_WISHES] <= memory.get(_TURNS, 0):
-            return machine.fit(present)  # what nobody uses is given out all the same
+            return bounds.fit(present)  # what none uses is given out all the same
         memory[_TURNS], memory[_WISHES] = memory.get(_TURNS, 0) + 1, 0
         return wanted
 
-    def _machine(self, round_: _Round) -> Machine:
+    def _bounds(self, round_: _Round) -> Bounds:
         most = [container.most for container in round_.containers]
         least = [claim.floor for claim in round_.claims]
         wants, late = [claim.demand for claim in round_.claims], [claim.late for claim in round_.claims]
-        return Machine(round_.node.cores, least, most, round_.limits, wants, late)
+        return Bounds(round_.node.cores, least, most, round_.limits, wants, late)
 
-    def _wanted(self, round_: _Round, machine: Machine) -> list[float]:
-        first = [job for job in set_the_end(round_.claims, machine.cores) if job in round_.order]
+    def _wanted(self, round_: _Round, bounds: Bounds) -> list[float]:
+        first = [job for job in set_the_end(round_.claims, bounds.cores) if job in round_.order]
         order = [*first, *(job for job in round_.order if job not in first)]
-        given = amounts(round_.claims, order, machine.cores)
-        # Who has all that it wants is not limited: should it want more, that can be seen. Nor is the first of all: what
-        # others leave of theirs is its own.
-        free = {claim.job for claim in round_.claims if given[claim.job] >= claim.demand - _EQUAL} | set(order[:1])
-        if any(given[claim.job] < claim.demand - _EQUAL for claim in round_.claims if not claim.late):
+        given = amounts(round_.claims, order, bounds.cores)
+        # A job that has all it wants is not limited: should it want more, that can be seen. Nor is the first of all:
+        # what others leave of theirs is its own.
+        free = {claim.job for claim in round_.claims if given[claim.job] >= claim.demand - CORES_EPSILON} | set(
+            order[:1]
+        )
+        if any(given[claim.job] < claim.demand - CORES_EPSILON for claim in round_.claims if not claim.late):
             free -= {claim.job for claim in round_.claims if claim.late}
-        if not order:  # nobody can tell who of the others is shorter: they are equals
+        if not order:  # it is not known which of the others is shorter: they are equals
             free |= {claim.job for claim in round_.claims if not claim.late}
-        return machine.fit([math.inf if claim.job in free else given[claim.job] for claim in round_.claims])
+        return bounds.fit([math.inf if claim.job in free else given[claim.job] for claim in round_.claims])
 
     def _changes(self, round_: _Round, wanted: Sequence[float]) -> dict[JobId, float]:
         found = {}
         for container, claim, limit in zip(round_.containers, round_.claims, wanted, strict=True):
-            after = limit if limit < container.most - _EQUAL else math.inf
+            after = limit if limit < container.most - CORES_EPSILON else math.inf
             before = container.limit if container.limit is not None else math.inf
-            if after != before and not abs(after - before) <= _EQUAL:
+            if after != before and not abs(after - before) <= CORES_EPSILON:
                 found[container.job] = after
                 round_.notes.append(self._note(round_, claim, before, after))
         return found
 
     def _note(self, round_: _Round, claim: Claim, before: float, after: float) -> Note:
         place = round_.order.index(claim.job) + 1 if claim.job in round_.order else None
-        rank = f"number {place} by what is left" if place else "nobody can tell what is left of it"
+        rank = f"number {place} by what is left" if place else "what is left of it is not known"
         rank = "target reached" if claim.late else rank
         words = f"limit {in_cores(before)} → {in_cores(after)} ({rank}, {len(round_.containers)} on the machine)"
         data: Mapping[str, object] = {

@@ -1,4 +1,4 @@
-"""Whose turn it is on one machine, and how much of it each gets then: pure arithmetic on core-seconds and cores."""
+"""Which job goes first on one machine, and how much of it each gets then: arithmetic on core-seconds and cores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Claim:
     """What a container could use."""
 
     job: JobId
-    left: float | None  # core-seconds that it still needs; None: nobody can tell
+    left: float | None  # core-seconds that it still needs; None: that is not known
     demand: float  # cores that it would use if it could
     floor: float  # cores that it gets in any case
     late: bool = False  # it has reached its target, and others have not: it gets no more than they leave
@@ -24,7 +24,8 @@ class Claim:
 def ranked(claims: Sequence[Claim], before: Sequence[JobId]) -> list[JobId]:
     """Those of whom it is known what is left, the least first, but for the late ones.
 
-    Who was ahead of another stays ahead unless the other has clearly less left: estimates that waver change nothing.
+    A job that was ahead of another stays ahead unless the other has clearly less left: estimates that waver change
+    nothing.
     """
     left = {claim.job: claim.left for claim in claims if claim.left is not None and not claim.late}
     order = [job for job in before if job in left]
@@ -47,12 +48,12 @@ def _settled(order: list[JobId], left: Mapping[JobId, float]) -> list[JobId]:
     return order
 
 
-def set_the_end(everybody: Sequence[Claim], cores: float) -> list[JobId]:
+def set_the_end(all_claims: Sequence[Claim], cores: float) -> list[JobId]:
     """Jobs that cannot use the whole machine, and need longer than the others do beside them, the longest first.
 
     If such a job waits for the others, the machine stands half idle at the end, and all is over later.
     """
-    claims = [claim for claim in everybody if not claim.late]
+    claims = [claim for claim in all_claims if not claim.late]
     total = sum(claim.left or 0.0 for claim in claims)
     found = []
     for claim in claims:
@@ -64,8 +65,8 @@ def set_the_end(everybody: Sequence[Claim], cores: float) -> list[JobId]:
 
 
 def amounts(claims: Sequence[Claim], order: Sequence[JobId], cores: float) -> dict[JobId, float]:
-    """Everybody its floor, who cannot be ranked its equal share, and then the first of the order all that it can use,
-    then the next, the late ones after all others. Nothing is left that somebody could use."""
+    """Each gets its floor, one that cannot be ranked its equal share, and then the first of the order all that it can
+    use, then the next, the late ones after all others. Nothing is left that one of them could use."""
     fair = max_min(cores, [min(claim.demand, claim.floor) if claim.late else claim.demand for claim in claims])
     ranks = set(order)
     given = {

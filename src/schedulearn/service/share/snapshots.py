@@ -1,4 +1,4 @@
-"""Who shares which machine, as the scheduler tells it to the share loops: snapshots that nobody changes."""
+"""Which jobs share which machine, as the scheduler tells it to the share loops: snapshots that never change."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from schedulearn.core.domain.usage import Limits
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class JobSnapshot:
     """The workers of one job on one machine. Amounts are cores."""
 
     id: JobId
@@ -29,41 +29,41 @@ class Tenant:
     time_limit: float | None = None  # seconds
 
     def of_one(self, worker: WorkerId, found: Limits) -> Limits:
-        """The limits of one worker. Those that the kernel shows of the first of a Horovod job are for all, who run in
-        it."""
+        """The limits of one worker. Those that the kernel shows of the first of a Horovod job are for all its workers,
+        which run in it."""
         carries = self.job.spec.launcher is Launcher.HOROVOD and worker.rank == 0
         return found.shared_by(len(self.workers)) if carries else found
 
 
 @dataclass(frozen=True, slots=True)
-class Roll:
-    """Who is on one machine, in the order of arrival."""
+class MachineSnapshot:
+    """What is on one machine."""
 
     cores: float  # what the machine has for them
-    tenants: tuple[Tenant, ...] = ()
+    jobs: tuple[JobSnapshot, ...] = ()  # in the order of arrival
 
 
-def rolls(state: State, before: dict[NodeName, Roll]) -> dict[NodeName, Roll]:
+def snapshots(state: State, before: dict[NodeName, MachineSnapshot]) -> dict[NodeName, MachineSnapshot]:
     """All machines on which jobs without GPUs run. What has not changed since `before` is not made again."""
-    here: dict[NodeName, list[Tenant]] = defaultdict(list)
-    others: dict[NodeName, float] = defaultdict(float)  # cores leased to jobs that nobody limits
+    here: dict[NodeName, list[JobSnapshot]] = defaultdict(list)
+    others: dict[NodeName, float] = defaultdict(float)  # cores leased to jobs that no stage limits
     for attempt in state.attempts.values():
         job = state.jobs[attempt.id.job]
         if job.shape.gpus:
             for worker in attempt.running:
                 others[worker.node] += job.shape.per_worker[CPUS]
         elif job.state is JobState.RUNNING:
-            for node, tenant in _tenants(job, attempt):
-                here[node].append(tenant)
+            for node, one in _snapshots(job, attempt):
+                here[node].append(one)
     found = {}
-    for node, tenants in here.items():
+    for node, jobs in here.items():
         if ledger := state.ledger.node(node):
-            known = {tenant.id: tenant for tenant in before[node].tenants} if node in before else {}
-            found[node] = Roll(ledger.node.usable[CPUS] - others[node], _kept(tenants, known))
+            known = {job.id: job for job in before[node].jobs} if node in before else {}
+            found[node] = MachineSnapshot(ledger.node.usable[CPUS] - others[node], _kept(jobs, known))
     return found
 
 
-def _tenants(job: Job, attempt: Attempt) -> Iterator[tuple[NodeName, Tenant]]:
+def _snapshots(job: Job, attempt: Attempt) -> Iterator[tuple[NodeName, JobSnapshot]]:
     started = [worker for worker in attempt.workers if worker.started_at is not None]
     for node in dict.fromkeys(worker.node for worker in started):
         there = [worker for worker in started if worker.node == node]
@@ -71,7 +71,7 @@ def _tenants(job: Job, attempt: Attempt) -> Iterator[tuple[NodeName, Tenant]]:
         if present:
             arrived = _as_stored(min(worker.started_at or 0.0 for worker in there))
             least = min(job.shape.per_worker[CPUS], job.cpus) * len(present)  # whole cores may be more than it may use
-            yield node, Tenant(job.id, arrived, present, job.cpus, least, job.ran, job, job.yields, job.time_limit)
+            yield node, JobSnapshot(job.id, arrived, present, job.cpus, least, job.ran, job, job.yields, job.time_limit)
 
 
 def _as_stored(at: float) -> float:
@@ -79,9 +79,6 @@ def _as_stored(at: float) -> float:
     return round(at * 1_000_000) / 1_000_000
 
 
-def _kept(tenants: Iterable[Tenant], known: dict[JobId, Tenant]) -> tuple[Tenant, ...]:
-    ordered = sorted(tenants, key=lambda tenant: (tenant.arrived_at, tenant.id))
-    return tuple(
-        known[tenant.id] if known.get(tenant.id) == tenant else replace(tenant, job=copy(tenant.job))
-        for tenant in ordered
-    )
+def _kept(jobs: Iterable[JobSnapshot], known: dict[JobId, JobSnapshot]) -> tuple[JobSnapshot, ...]:
+    ordered = sorted(jobs, key=lambda one: (one.arrived_at, one.id))
+    return tuple(known[one.id] if known.get(one.id) == one else replace(one, job=copy(one.job)) for one in ordered)

@@ -10,13 +10,12 @@ from schedulearn.core.domain.events import Event, LimitsSet
 from schedulearn.core.domain.ids import NodeName, WorkerId
 from schedulearn.core.domain.ports import Clock, Executor
 from schedulearn.core.domain.usage import Limits
-from schedulearn.core.policies.share.fair import Fair
 from schedulearn.core.policies.sharing import Share
 from schedulearn.core.policies.stages import Policy
 from schedulearn.service.common.faults import log_fault
 from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook
-from schedulearn.service.share.machine import Machine
-from schedulearn.service.share.tenants import Roll, rolls
+from schedulearn.service.share.machine import SharedMachine
+from schedulearn.service.share.snapshots import MachineSnapshot, snapshots
 from schedulearn.store import Store
 
 _LOG = logging.getLogger(__name__)
@@ -25,10 +24,10 @@ _LONGEST = 3600.0  # seconds: threads cannot wait for ever
 _CLOSE_WITHIN = 10.0  # seconds
 
 
-class Loop:
-    """The thread that looks at one machine: when somebody comes or goes, and when the stage wanted to."""
+class ShareThread:
+    """Looks at one machine: when a job comes or goes, and when the stage wanted to."""
 
-    def __init__(self, machine: Machine, clock: Clock) -> None:
+    def __init__(self, machine: SharedMachine, clock: Clock) -> None:
         self.machine, self._clock = machine, clock
         self._wake = threading.Event()
         self._closed = False
@@ -65,44 +64,44 @@ class Loop:
         return _LONGEST if again is None else min(_LONGEST, max(0.0, again - self._clock.now()))
 
 
-class Shares:
-    """Used by the scheduler's thread alone. A machine has a loop once somebody is there whom a stage may limit."""
+class ShareLoops:
+    """Used by the scheduler's thread alone. A machine has a loop once a job is there that a stage may limit."""
 
     def __init__(self, store: Store, executor: Executor, clock: Clock, post: Callable[[Event], None]) -> None:
         self._store, self._executor, self._clock, self._post = store, executor, clock, post
         self._outlook = Outlook(store)
-        self._loops: dict[NodeName, Loop] = {}
-        self._rolls: dict[NodeName, Roll] = {}
-        self._stage: Share = Fair()
+        self._threads: dict[NodeName, ShareThread] = {}
+        self._snapshots: dict[NodeName, MachineSnapshot] = {}
+        self._stage: Share | None = None  # None: no job is limited
         self._name = "fair"
 
     def restore(self, saved: Mapping[NodeName, Mapping[str, Any]]) -> None:
         """Go on with what an earlier life has set."""
         for node, memory in saved.items():
-            if node not in self._loops:
+            if node not in self._threads:
                 self._begin(node, memory)
 
     def use(self, policy: Policy) -> None:
         """Follow this policy's stage from now on."""
-        self._stage, self._name = policy.share or Fair(), policy.stages.get("share", "fair")
-        for loop in self._loops.values():
-            loop.machine.follow(self._stage, self._name)
-            loop.wake()
+        self._stage, self._name = policy.share, policy.stages.get("share", "fair")
+        for thread in self._threads.values():
+            thread.machine.follow(self._stage, self._name)
+            thread.wake()
 
     def tell(self, state: State) -> None:
-        """Something has happened: wake the loops of the machines where somebody has come or gone."""
-        is_fair = isinstance(self._stage, Fair)
-        if is_fair and not self._loops:
+        """Something has happened: wake the loops of the machines where a job has come or gone."""
+        limits_jobs = self._stage is not None
+        if not limits_jobs and not self._threads:
             return
-        self._rolls = rolls(state, self._rolls)
-        for node in self._rolls if not is_fair else ():
-            if node not in self._loops:
+        self._snapshots = snapshots(state, self._snapshots)
+        for node in self._snapshots if limits_jobs else ():
+            if node not in self._threads:
                 self._begin(node)
-        for node, loop in list(self._loops.items()):
-            if state.ledger.node(node) is None or (is_fair and loop.machine.is_idle):
-                self._loops.pop(node).close()
-            elif loop.machine.tell(self._rolls.get(node) or Roll(0.0)):
-                loop.wake()
+        for node, thread in list(self._threads.items()):
+            if state.ledger.node(node) is None or (not limits_jobs and thread.machine.is_idle):
+                self._threads.pop(node).close()
+            elif thread.machine.tell(self._snapshots.get(node) or MachineSnapshot(0.0)):
+                thread.wake()
 
     def refresh(self) -> None:
         """Jobs have ended: there is more to learn from."""
@@ -110,25 +109,25 @@ class Shares:
 
     def within(self, worker: WorkerId, node: NodeName, limits: Limits) -> Limits:
         """A worker's limits as its user wants them, and no more than its machine's loop gives it."""
-        loop = self._loops.get(node)
-        return loop.machine.within(worker, limits) if loop else limits
+        thread = self._threads.get(node)
+        return thread.machine.within(worker, limits) if thread else limits
 
     def answered(self, event: LimitsSet) -> bool:
         """Whether no person asked for this. If a loop did, and was refused, it looks at once."""
-        for loop in self._loops.values() if event.automatic else ():
-            if loop.machine.answered(event) and event.problem:
-                loop.wake()
+        for thread in self._threads.values() if event.automatic else ():
+            if thread.machine.answered(event) and event.problem:
+                thread.wake()
         return event.automatic
 
     def close(self) -> None:
         """What is set stays set: the jobs go on, too."""
-        for loop in self._loops.values():
-            loop.close()
-        for loop in self._loops.values():
-            loop.wait()
+        for thread in self._threads.values():
+            thread.close()
+        for thread in self._threads.values():
+            thread.wait()
 
     def _begin(self, node: NodeName, saved: Mapping[str, Any] | None = None) -> None:
         monitor = LiveContainerMonitor(node, self._store, self._executor, self._outlook)
-        machine = Machine(node, monitor, self._executor, self._clock, self._post, saved)
+        machine = SharedMachine(node, monitor, self._executor, self._clock, self._post, saved)
         machine.follow(self._stage, self._name)
-        self._loops[node] = Loop(machine, self._clock)
+        self._threads[node] = ShareThread(machine, self._clock)
