@@ -19,6 +19,7 @@ from schedulearn.service.common import clock as clock_module
 from schedulearn.service.common.clock import SteadyClock
 from schedulearn.service.common.config import DataFolder, Options
 from schedulearn.service.common.roles import RENEW_EVERY, TTL, RoleLock, SchedulerLease
+from schedulearn.service.gateway import explainer as explainer_module
 from schedulearn.service.gateway.explainer import Explainer
 from schedulearn.service.loop.nudge import NudgeListener, nudge
 from schedulearn.service.runtime import Runtime
@@ -234,6 +235,34 @@ def test_why_a_job_waits_where_it_stands_and_when_it_starts(bench: Bench, explai
     assert first.estimate
     assert first.estimate.expected == pytest.approx(540.0)
     assert explainer.explain(third).position == 2
+
+
+def test_a_look_ahead_over_a_long_queue_serves_for_a_moment(
+    bench: Bench, explainer: Explainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    real = explainer_module.forecast_starts
+
+    def counted(*words: Any) -> Any:
+        looks.append(1)
+        return real(*words)
+
+    monkeypatch.setattr(explainer_module, "forecast_starts", counted)
+    monkeypatch.setattr(explainer_module, "_LONG", 1)
+    bench.running(cpus=2)
+    waiting = [bench.submit(cpus=2) for _ in range(3)]
+    bench.cycle()
+    assert [explainer.explain(job).position for job in waiting] == [1, 2, 3]
+    assert len(looks) == 1
+    bench.submit(cpus=2, priority=90)
+    bench.cycle()
+    assert explainer.explain(waiting[0]).position == 2, "its place is always the present one"
+    assert len(looks) == 1
+    assert explainer.explain(bench.submit(cpus=2)).position == 5
+    assert len(looks) == 2, "of a new job nothing is known before"
+    bench.cycle(explainer_module._SERVES)
+    explainer.explain(waiting[0])
+    assert len(looks) == 3
 
 
 def test_the_head_of_the_queue_comes_first_then_who_waits_for_something_else(

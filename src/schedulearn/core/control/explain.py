@@ -1,7 +1,7 @@
 """Why a job waits, as a sentence. Made when somebody asks, never in the cycle."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedulearn.core.control import hot, targets
@@ -32,18 +32,24 @@ class Explanation:
     stage: str | None = None  # the stage that decided
 
 
+LookAhead = Callable[[Sequence[Job]], Mapping[JobId, Estimate]]  # seconds until these jobs start, where that is known
+
+
 def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remaining) -> Explanation:
-    return explain_all(state, policy, [job], now, remaining)[0]
+    def look_ahead(jobs: Sequence[Job]) -> Mapping[JobId, Estimate]:
+        return forecast_starts(state, policy, jobs, now, remaining)
+
+    return explain_all(state, policy, [job], now, look_ahead)[0]
 
 
 def explain_all(
-    state: State, policy: Policy, jobs: Sequence[Job], now: float, remaining: Remaining
+    state: State, policy: Policy, jobs: Sequence[Job], now: float, look_ahead: LookAhead
 ) -> list[Explanation]:
     """One for each: by one decision, and one look ahead, for all of them."""
     known = {job.id: _beside_the_queue(state, job, now) for job in jobs}
     queued = [job for job in jobs if known[job.id] is None]
     if queued:
-        known |= _in_the_queue(state, policy, queued, now, remaining)
+        known |= _in_the_queue(state, policy, queued, now, look_ahead)
     return [why for job in jobs if (why := known[job.id])]
 
 
@@ -65,7 +71,7 @@ def _beside_the_queue(state: State, job: Job, now: float) -> Explanation | None:
 
 
 def _in_the_queue(
-    state: State, policy: Policy, jobs: Sequence[Job], now: float, remaining: Remaining
+    state: State, policy: Policy, jobs: Sequence[Job], now: float, look_ahead: LookAhead
 ) -> dict[JobId, Explanation]:
     shapes = {job.shape for job in jobs}
     decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory, shown=shapes)
@@ -74,7 +80,7 @@ def _in_the_queue(
     waiting = [job for job in jobs if job.id not in starting]
     # When others end says little where nobody waits for that.
     turns = policy.order.takes_turns
-    starts = forecast_starts(state, policy, waiting, now, remaining) if waiting and not turns else {}
+    starts = look_ahead(waiting) if waiting and not turns else {}
     explained = {}
     for job in jobs:
         position = positions[job.id]

@@ -22,7 +22,10 @@ Remaining = Callable[[Job], Estimate | None]  # how long a job, running or waiti
 def forecast_starts(
     state: State, policy: Policy, jobs: Iterable[Job], now: float, remaining: Remaining
 ) -> dict[JobId, Estimate]:
-    """Seconds until each of the jobs starts, where enough is known. Nobody who runs is interrupted in it."""
+    """Seconds until these jobs start, and those that start before them, where enough is known.
+
+    No running job is interrupted in it.
+    """
     ledger = Ledger(n.node for n in state.ledger)
     held: dict[JobId, tuple[Shape, tuple[Spot, ...]]] = {}
     ends: list[tuple[float, float, JobId]] = []  # (expected end, doubt, job)
@@ -43,17 +46,17 @@ def forecast_starts(
             runs(now, other, other.spots, other.cores)
     queue = state.queue.copy()
     nobody = {pool: Runners() for pool in POOLS}
-    asked, starts = {job.id for job in jobs}, dict[JobId, Estimate]()
+    missing, starts = {job.id for job in jobs}, dict[JobId, Estimate]()
     time, doubt = now, 0.0
     for _ in range(min(_MOST_STEPS, _MOST_LOOKS // max(1, queue.variety))):
         decision = decide(policy, queue, ledger, nobody, time, state.memory)
         for grant in decision.grants:
-            if grant.job in asked:
-                wait = time - now
-                starts[grant.job] = Estimate(max(0.0, wait - doubt), wait, wait + doubt)
+            wait = time - now
+            starts[grant.job] = Estimate(max(0.0, wait - doubt), wait, wait + doubt)
+            missing.discard(grant.job)
             queue.remove(grant.job)
             runs(time, state.jobs[grant.job], grant.spots, grant.cores)
-        if not ends or len(starts) == len(asked):
+        if not ends or not missing:
             break
         time, doubt, ended = heapq.heappop(ends)
         shape, spots = held.pop(ended)

@@ -1,10 +1,12 @@
 """`explain` for the API: the same decision, made anew on what the store says. Works in any process."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from heapq import nsmallest
 
 from schedulearn.core.control.explain import Explanation, explain_all
+from schedulearn.core.control.forecast import forecast_starts
 from schedulearn.core.control.restore import follow, restore
 from schedulearn.core.control.state import REGROW_AFTER, State, belongs_to
 from schedulearn.core.domain.errors import NotFound
@@ -12,11 +14,22 @@ from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.ports import Clock
 from schedulearn.core.domain.states import JobState
+from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.policies.presets import build_policy
 from schedulearn.core.policies.stages import Policy
 from schedulearn.service.learn.facts import LiveFacts
 from schedulearn.service.loop.scheduler import policy_or_plain
 from schedulearn.store import SavedState, Store
+
+_LONG = 1_000  # waiting jobs: in a longer queue …
+_SERVES = 2.0  # … a look ahead serves for so many seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    at: float
+    newest: JobId  # of the jobs that it knows of
+    starts: Mapping[JobId, Estimate]
 
 
 class Explainer:
@@ -29,6 +42,7 @@ class Explainer:
         self._saved: SavedState | None = None
         self._facts = LiveFacts(store)
         self._state = State(self._policy.order, self._facts)
+        self._ahead: _Ahead | None = None
 
     def explain(self, job_id: JobId) -> Explanation:
         job = self._stored(job_id)
@@ -53,7 +67,18 @@ class Explainer:
             return list(zip((job.id for job in shown), self._explain(state, shown, now), strict=True))
 
     def _explain(self, state: State, jobs: Sequence[Job], now: float) -> list[Explanation]:
-        return explain_all(state, self._policy, jobs, now, lambda other: self._facts.estimate(other, now))
+        return explain_all(state, self._policy, jobs, now, lambda waiting: self._look_ahead(state, waiting, now))
+
+    def _look_ahead(self, state: State, waiting: Sequence[Job], now: float) -> Mapping[JobId, Estimate]:
+        """Where the queue is long it may be a moment old: it costs many times as much as the decision itself."""
+        kept = self._ahead
+        if kept and kept.at <= now < kept.at + _SERVES and all(job.id <= kept.newest for job in waiting):
+            return kept.starts
+        starts = forecast_starts(state, self._policy, waiting, now, lambda other: self._facts.estimate(other, now))
+        # Only one that went as far as it can says also of all others when they start.
+        whole = len(state.queue) > _LONG and any(job.id not in starts for job in waiting)
+        self._ahead = _Ahead(now, max(state.jobs), starts) if whole else None
+        return starts
 
     def _stored(self, job_id: JobId) -> Job:
         row = self._store.job(job_id)
@@ -75,6 +100,7 @@ class Explainer:
         return self._state
 
     def _begin(self, now: float) -> SavedState:
+        self._ahead = None
         saved = self._store.load_state()
         self._policy, _ = policy_or_plain(saved.policy)
         self._state = restore(
