@@ -25,5 +25,5 @@ JOB = {
     "SCHEDULEARN_TOKEN_FILE": "A file with a token that is good for the reports and groups of this attempt alone.",
     "SCHEDULEARN_SPOOL": "A file: reports are kept there until the service has them.",
     "SCHEDULEARN_ACK": "A file: a program may say there how many threads it has.",
-    "SCHEDULEARN_THREADS": "The number of threads that was chosen at the start; empty without a CPU limit.",
+    "SCHEDULEARN_THREADS": "Threads at the start; empty without a CPU limit, not set if the job chooses itself.",
 }

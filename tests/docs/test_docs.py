@@ -156,7 +156,7 @@ def test_every_variable_of_a_job_is_documented(tmp_path: Path) -> None:
     worker = WorkerId(JobId(17), 2, 0)
     launch = Launch(worker, NodeName("local"), JobSpec("x", "true", workers=Workers(1, 1, 4)), cpu_limit=2.0)
     given = process_environment(launch, WorkerPaths.of(tmp_path, worker), {"HOME": "/", "LANG": "C", "USER": "ann"})
-    page = read("docs", "in-job.md")
+    page = read("docs", "in-job.md") + read("docs", "reference", "environment.md")
     assert {name for name in given if not re.search(rf"`{name}[`=]", page)} == set()
 
 
