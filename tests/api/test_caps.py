@@ -16,7 +16,7 @@ JOB = {"command": "true"}
 @pytest.fixture
 def capped(world: Any) -> Any:
     world.gateway._caps = Caps(jobs=3, disk=1000)
-    world.gateway.people._most_tokens = 4
+    world.gateway.accounts._most_tokens = 4
     return world
 
 

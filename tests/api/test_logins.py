@@ -58,7 +58,7 @@ class Days:
 
     def __init__(self, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self._gateway, self._now = world.gateway, world.gateway.now()
-        for part in (world.gateway, world.gateway.auth, world.gateway.people):
+        for part in (world.gateway, world.gateway.auth, world.gateway.accounts):
             monkeypatch.setattr(part, "_clock", lambda: self._now)
 
     def later(self, days: float) -> None:

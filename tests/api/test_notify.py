@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from schedulearn.service.notify import subscriptions as desk
+from schedulearn.service.notify import subscriptions
 
 HOOK = "https://hooks.example.org/ann"
 
@@ -13,8 +13,8 @@ HOOK = "https://hooks.example.org/ann"
 @pytest.fixture
 def rules(world: Any) -> None:
     """As `up --allow-notify … --mail-command …` leaves them."""
-    world.store.set_setting(desk.RULES, ["https://hooks.example.org", "@example.org"])
-    world.store.set_setting(desk.MAIL, True)
+    world.store.set_setting(subscriptions.RULES, ["https://hooks.example.org", "@example.org"])
+    world.store.set_setting(subscriptions.MAIL, True)
 
 
 def change(client: TestClient, *addresses: Any, user: str | None = None) -> Any:

@@ -13,7 +13,7 @@ from schedulearn.api.body.pattern import check_pattern
 from schedulearn.api.body.spec import JobIn, default_name, spec_out
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.spec import JobSpec, Launcher, Metric, Preemptible, Target, WorkerResources, Workers
-from schedulearn.service.gateway.admission.possible import check_possible
+from schedulearn.service.gateway.admission import check_possible
 
 NOW = 1_800_000_000.0
 JOBS = "/api/v1/jobs"

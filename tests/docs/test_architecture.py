@@ -23,7 +23,6 @@ KNOWN = (
         "schedulearn.core.policies.place",
         "schedulearn.core.policies.share",
     },
-    {"schedulearn.service.progress", "schedulearn.service.progress.tensorboard"},
     {
         "schedulearn.cli",
         "schedulearn.cli.common",

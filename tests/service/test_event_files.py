@@ -16,11 +16,11 @@ from schedulearn.core.domain.errors import StoreAway
 from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.core.domain.spec import Metric
 from schedulearn.service.common.config import DataFolder
+from schedulearn.service.progress.event_files import EventFileWatcher
 from schedulearn.service.progress.tags import full_name, likeness
 from schedulearn.service.progress.tensorboard import boards, eventfiles
-from schedulearn.service.progress.tensorboard.boards import BoardWatcher
-from schedulearn.service.progress.tensorboard.eventfiles import EventFiles
-from schedulearn.service.progress.tensorboard.tfevents import LARGEST, Scalar, masked_crc, scalars, scan
+from schedulearn.service.progress.tensorboard.files import EventFiles
+from schedulearn.service.progress.tensorboard.records import LARGEST, Scalar, masked_crc, scalars, scan
 from schedulearn.store import Point, Store
 from support.clock import HandClock
 from support.scheduling import Bench
@@ -308,7 +308,7 @@ class Job:
         self.begin()
 
     def begin(self) -> None:
-        self.watcher = BoardWatcher(self.store, lambda _: [self.folder], self.bench.clock)
+        self.watcher = EventFileWatcher(self.store, lambda _: [self.folder], self.bench.clock)
         self.watcher.watch(WORKER, self.metric)
 
     def writes(self, after: float, step: int, name: str = NAME, **values: float) -> None:

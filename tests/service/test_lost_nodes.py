@@ -121,34 +121,34 @@ def test_old_news_of_a_node_are_not_believed(bench: Bench) -> None:
     assert stored(bench).state is NodeState.UP, "the fleet says that it is well"
 
 
-# --- with a keeper
+# --- with a node_manager
 
 
 @pytest.fixture
 def kept(bench: Bench) -> tuple[Bench, FakeKeeper]:
-    keeper = FakeKeeper()
-    bench.scheduler._keeper = keeper
-    return bench, keeper
+    node_manager = FakeKeeper()
+    bench.scheduler._node_manager = node_manager
+    return bench, node_manager
 
 
 def test_adding_is_examined_recorded_and_then_done(kept: tuple[Bench, FakeKeeper]) -> None:
-    bench, keeper = kept
+    bench, node_manager = kept
     bench.ask("node_add", name="c", request="r1")
     bench.cycle()
-    assert keeper.calls == [("examine", "c")]
+    assert node_manager.calls == [("examine", "c")]
     bench.scheduler.post(ev.NodeProbed(bench.clock.now(), NodeName("c"), node("c"), "ann", "r1"))
     bench.cycle()
-    assert keeper.calls[1:] == [("add", "c", True)]
+    assert node_manager.calls[1:] == [("add", "c", True)]
     assert stored(bench, "c") == node("c")
     assert bench.store.events_after(0)[-1].event.data == {"request": "r1", "notes": []}
 
 
 def test_removing_is_recorded_and_then_done(kept: tuple[Bench, FakeKeeper]) -> None:
-    bench, keeper = kept
+    bench, node_manager = kept
     bench.cycle()
     bench.ask("node_remove", node="a", force=False)
     bench.cycle()
-    assert keeper.calls == [("remove", "a")]
+    assert node_manager.calls == [("remove", "a")]
     assert [n.name for n in bench.store.list_nodes()] == ["b"]
 
 
@@ -161,10 +161,10 @@ def test_labels_are_recorded(kept: tuple[Bench, FakeKeeper]) -> None:
 
 
 def test_after_a_restart_the_keeper_is_told_what_there_is(kept: tuple[Bench, FakeKeeper]) -> None:
-    bench, keeper = kept
+    bench, node_manager = kept
     bench.running()
-    keeper.events = [ev.DrainAsked(bench.clock.now(), A, "the service", True)]
+    node_manager.events = [ev.DrainAsked(bench.clock.now(), A, "the service", True)]
     bench.scheduler.recover()
-    assert keeper.calls == [("ensure", ["a", "b"], ["a"])]
+    assert node_manager.calls == [("ensure", ["a", "b"], ["a"])]
     bench.cycle()
     assert stored(bench).state is NodeState.DRAINING

@@ -23,7 +23,7 @@ from schedulearn.service.notify import content, mail, webhook
 from schedulearn.service.notify.errors import Undelivered
 from schedulearn.service.notify.notifier import DELAYS, Notifier
 from schedulearn.service.notify.sender import Sender
-from schedulearn.service.notify.subscriptions import Desk, secret_of
+from schedulearn.service.notify.subscriptions import Subscriptions, secret_of
 from schedulearn.store import Cycle, NewNotice, Notice, Store
 from schedulearn.store.notices import MOST_WAITING
 from support.clock import HandClock
@@ -521,5 +521,5 @@ def test_what_a_notice_says_can_be_read_by_a_program(told: Told) -> None:
 
 def test_a_test_goes_to_every_address_of_the_user(told: Told) -> None:
     told.store.set_addresses("ann", [HOOK, f"failed:{HOOK}", "mailto:ann@example.org"], [])
-    assert Desk(told.store, told.clock.now).test(Caller("ann", "user")) == 2
+    assert Subscriptions(told.store, told.clock.now).test(Caller("ann", "user")) == 2
     assert sorted(n.address for n in told.notices) == [HOOK, "mailto:ann@example.org"]

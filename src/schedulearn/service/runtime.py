@@ -20,7 +20,7 @@ from schedulearn.service.common.config import Options
 from schedulearn.service.common.identity import Identities
 from schedulearn.service.common.roles import RoleLock, SchedulerLease
 from schedulearn.service.common.uid_claims import claimed
-from schedulearn.service.exec.attendant import Attendant
+from schedulearn.service.exec.server import ExecServer
 from schedulearn.service.gateway.explainer import Explainer
 from schedulearn.service.gateway.gateway import Gateway
 from schedulearn.service.gateway.views import BuiltInPolicies
@@ -28,8 +28,8 @@ from schedulearn.service.learn.monitor import Monitor
 from schedulearn.service.loop.launch import Launcher
 from schedulearn.service.loop.nudge import NudgeListener, is_orphaned, nudge
 from schedulearn.service.loop.scheduler import Scheduler
-from schedulearn.service.nodes.node_manager import ISOLATION, NodeKeeper
-from schedulearn.service.notify import subscriptions as desk
+from schedulearn.service.nodes.node_manager import ISOLATION, NodeManager
+from schedulearn.service.notify import subscriptions
 from schedulearn.service.notify.notifier import Notifier
 from schedulearn.service.notify.sender import Sender
 from schedulearn.service.progress.progress import ProgressWatcher
@@ -134,28 +134,28 @@ class Runtime:
         lease.take(shared_database=self.options.database is not None)
         self._stack.callback(lease.release)
         progress = ProgressWatcher(self.store, self._worker_folder, self.clock, self._job_folders)
-        keeper = NodeKeeper(self.folder, self.options, self.clock, self._post)
-        keeper.check_local({node.name for node in self.store.list_nodes()})
-        self.store.set_setting(ISOLATION, keeper.isolation(identities.own_users))
-        self._stack.callback(keeper.close)
+        node_manager = NodeManager(self.folder, self.options, self.clock, self._post)
+        node_manager.check_local({node.name for node in self.store.list_nodes()})
+        self.store.set_setting(ISOLATION, node_manager.isolation(identities.own_users))
+        self._stack.callback(node_manager.close)
         self.store.set_setting("allow_mounts", list(self.options.allow_mounts))
         self.store.set_setting("regrow_after", self.options.regrow_after)
         notifier = self._notifier()
         self._scheduler = Scheduler(
             self.store,
-            keeper.fleet,
+            node_manager.fleet,
             self.clock,
             lease,
             Launcher(self.store, self.folder, identities),
             progress,
-            keeper,
+            node_manager,
             self.options.lost_after,
             self.options.regrow_after,
         )
         self._thread = threading.Thread(target=self._run, args=(self._scheduler, on_end), name="scheduler")
         self._thread.start()
         self._stack.callback(self._stop_scheduler)
-        self._start_helpers(progress, keeper.fleet, self._scheduler, notifier)
+        self._start_helpers(progress, node_manager.fleet, self._scheduler, notifier)
 
     def _identities(self) -> Identities:
         """Decide whom jobs run as here, and tell it to the API."""
@@ -172,8 +172,8 @@ class Runtime:
     def _notifier(self) -> Notifier:
         """Made before the scheduler begins, so that it misses no end."""
         rules, command = self.options.allow_notify, self.options.mail_command
-        self.store.set_setting(desk.RULES, list(rules))
-        self.store.set_setting(desk.MAIL, bool(command))
+        self.store.set_setting(subscriptions.RULES, list(rules))
+        self.store.set_setting(subscriptions.MAIL, bool(command))
         return Notifier(self.store, self.clock, Sender(self.store, self.clock.now, rules, command))
 
     def _start_helpers(self, progress: ProgressWatcher, fleet: Fleet, scheduler: Scheduler, notifier: Notifier) -> None:
@@ -189,8 +189,8 @@ class Runtime:
             guard.measured,
         )
         listener = NudgeListener(self.folder.nudge_socket, scheduler.wake)
-        attendant = Attendant(self.folder.beside_socket, fleet.beside)
-        for part in (progress, Monitor(self.store, fleet), guard, housekeeper, listener, attendant, notifier):
+        exec_server = ExecServer(self.folder.beside_socket, fleet.beside)
+        for part in (progress, Monitor(self.store, fleet), guard, housekeeper, listener, exec_server, notifier):
             part.start()
             self._stack.callback(part.close)
 

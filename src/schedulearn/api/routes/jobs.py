@@ -259,7 +259,7 @@ async def files(
 ) -> StreamingResponse:
     """The run folder, or one path in it, as a tar stream; of a job in a container as it is there now."""
     streaming()
-    return StreamingResponse(await gateway.beside.files(caller, JobId(job), path), media_type="application/x-tar")
+    return StreamingResponse(await gateway.commands.files(caller, JobId(job), path), media_type="application/x-tar")
 
 
 @router.post(
@@ -277,7 +277,7 @@ async def exec_beside(
     last. Whoever hangs up before that ends the command.
     """
     streaming()
-    parcels = await gateway.beside.run(caller, JobId(job), asked.worker, asked.command)
+    parcels = await gateway.commands.run(caller, JobId(job), asked.worker, asked.command)
     return StreamingResponse(parcels, media_type="application/octet-stream")
 
 

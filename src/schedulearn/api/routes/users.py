@@ -61,42 +61,44 @@ class TokenIn(Strict):
 
 @router.get("/whoami")
 def whoami(caller: Person, gateway: Gate) -> UserOut:
-    user = gateway.people.whoami(caller)
-    return user_out(user, gateway.people.runs_as(user))
+    user = gateway.accounts.whoami(caller)
+    return user_out(user, gateway.accounts.runs_as(user))
 
 
 @router.get("/users")
 def users(caller: Person, gateway: Gate) -> UserPage:
-    people = gateway.people
+    people = gateway.accounts
     return UserPage(users=[user_out(user, people.runs_as(user)) for user in people.users(caller)])
 
 
 @router.post("/users", status_code=201, responses={409: {}})
 def add_user(user: UserIn, caller: Person, gateway: Gate) -> NewUserOut:
-    made = gateway.people.add_user(caller, user.name, user.role, user.uid, user.gid, user.max_priority, root=user.root)
+    made = gateway.accounts.add_user(
+        caller, user.name, user.role, user.uid, user.gid, user.max_priority, root=user.root
+    )
     return _with_notes(made, gateway)
 
 
 @router.patch("/users/{name}", responses={409: {}})
 def update_user(name: Name, update: UserUpdate, caller: Person, gateway: Gate) -> NewUserOut:
-    return _with_notes(gateway.people.update_user(caller, name, update.asks_root, **update.changes()), gateway)
+    return _with_notes(gateway.accounts.update_user(caller, name, update.asks_root, **update.changes()), gateway)
 
 
 def _with_notes(user: UserRow, gateway: Gate) -> NewUserOut:
-    shown = user_out(user, gateway.people.runs_as(user))
-    return NewUserOut(**shown.model_dump(), notes=gateway.people.notes(user))
+    shown = user_out(user, gateway.accounts.runs_as(user))
+    return NewUserOut(**shown.model_dump(), notes=gateway.accounts.notes(user))
 
 
 @router.delete("/users/{name}", status_code=204, responses={409: {}})
 def remove_user(name: Name, caller: Person, gateway: Gate) -> None:
     """With all their tokens. Their finished jobs stay."""
-    gateway.people.remove_user(caller, name)
+    gateway.accounts.remove_user(caller, name)
 
 
 @router.get("/tokens")
 def tokens(caller: Person, gateway: Gate) -> TokenPage:
     """The caller's own; an administrator sees everybody's."""
-    return TokenPage(tokens=[_token_out(row) for row in gateway.people.tokens(caller)])
+    return TokenPage(tokens=[_token_out(row) for row in gateway.accounts.tokens(caller)])
 
 
 def _token_out(row: TokenRow) -> TokenOut:
@@ -107,10 +109,10 @@ def _token_out(row: TokenRow) -> TokenOut:
 @router.post("/tokens", status_code=201, responses={404: {}})
 def add_token(token: TokenIn, caller: Person, gateway: Gate) -> NewTokenOut:
     """The token is shown this once: only its hash is kept."""
-    made = gateway.people.add_token(caller, token.user, token.label)
+    made = gateway.accounts.add_token(caller, token.user, token.label)
     return NewTokenOut(id=made.id, token=made.token, user=made.user, label=made.label)
 
 
 @router.delete("/tokens/{token}", status_code=204)
 def revoke_token(token: Annotated[int, Path(ge=1, le=MAX_ID)], caller: Person, gateway: Gate) -> None:
-    gateway.people.revoke_token(caller, token)
+    gateway.accounts.revoke_token(caller, token)

@@ -21,7 +21,7 @@ class NewToken:
     label: str
 
 
-class People:
+class Accounts:
     def __init__(
         self, store: Store, auth: Authenticator, clock: Callable[[], float] = time.time, most_tokens: int = 0
     ) -> None:

@@ -17,8 +17,8 @@ from schedulearn.core.domain.states import JobState
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.policies.presets import build_policy
 from schedulearn.core.policies.stages import Policy
+from schedulearn.service.common.policy import policy_or_plain
 from schedulearn.service.learn.facts import LiveFacts
-from schedulearn.service.loop.scheduler import policy_or_plain
 from schedulearn.store import SavedState, Store
 
 _LONG = 1_000  # waiting jobs: in a longer queue …

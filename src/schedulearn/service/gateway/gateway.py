@@ -27,12 +27,18 @@ from schedulearn.executors.common.logs import LogChunk
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths
 from schedulearn.service.common.auth import Authenticator, Caller
 from schedulearn.service.common.config import Caps, DataFolder
-from schedulearn.service.exec.besides import Besides
-from schedulearn.service.gateway.accounts import People
-from schedulearn.service.gateway.admission.limits import check_cpus_limit
-from schedulearn.service.gateway.admission.moving import check_move, possible_moves
-from schedulearn.service.gateway.admission.possible import check_container, check_possible
-from schedulearn.service.gateway.admission.resizing import check_workers, workers_asked
+from schedulearn.service.exec.commands import Commands
+from schedulearn.service.gateway.accounts import Accounts
+from schedulearn.service.gateway.admission import (
+    check_container,
+    check_cpus_limit,
+    check_move,
+    check_possible,
+    check_workers,
+    possible_moves,
+    target_of,
+    workers_asked,
+)
 from schedulearn.service.gateway.advice import Adviser
 from schedulearn.service.gateway.audit import AuditLog
 from schedulearn.service.gateway.logins import Logins
@@ -54,8 +60,7 @@ from schedulearn.service.gateway.views import (
     WorkerUsage,
 )
 from schedulearn.service.gateway.vitals import SOON, Vitals
-from schedulearn.service.loop.targets import target_of
-from schedulearn.service.notify.subscriptions import Desk
+from schedulearn.service.notify.subscriptions import Subscriptions
 from schedulearn.service.progress.reports import add_reports
 from schedulearn.service.studies.studies import Studies
 from schedulearn.service.upkeep.housekeeping import DISK
@@ -97,11 +102,11 @@ class Gateway:
         self._adviser = Adviser(store)
         self._closing = threading.Event()
         self.auth = Authenticator(store, clock)
-        self.people = People(store, self.auth, clock, self._caps.tokens)
-        self.notify = Desk(store, clock)
-        self.beside = Besides(store, data, self._own)
+        self.accounts = Accounts(store, self.auth, clock, self._caps.tokens)
+        self.notify = Subscriptions(store, clock)
+        self.commands = Commands(store, data, self._own)
         self.servers = Servers(store, wake, clock, lambda: self.health().scheduler_runs)
-        self.logins = Logins(self.people, clock)
+        self.logins = Logins(self.accounts, clock)
         self._lookout = Lookout(store, self.servers.views, waiting)
         self.studies = Studies(store, DataFolder(data).reports, lambda: policies.available()["presets"], clock)
         self.rendezvous = Rendezvous(self._closing.is_set)

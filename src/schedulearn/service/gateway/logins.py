@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schedulearn.core.domain.errors import NotAllowed
 from schedulearn.service.common.auth import UNUSED_FOR, Caller, NotAuthenticated, hash_token
-from schedulearn.service.gateway.accounts import NewToken, People
+from schedulearn.service.gateway.accounts import Accounts, NewToken
 
 GOOD_FOR = 12 * 3600.0  # seconds
 LABEL = "page"  # of the tokens that come of them
@@ -25,8 +25,8 @@ class Login:
 class Logins:
     """Codes are kept in memory, as hashes: they end with the process."""
 
-    def __init__(self, people: People, clock: Callable[[], float]) -> None:
-        self._people, self._clock = people, clock
+    def __init__(self, people: Accounts, clock: Callable[[], float]) -> None:
+        self._accounts, self._clock = people, clock
         self._codes: dict[str, tuple[str, int, float]] = {}  # hash -> user, id of the user, good until
         self._lock = threading.Lock()
 
@@ -40,7 +40,7 @@ class Logins:
 
     def issue_for(self, user: str) -> Login:
         code, until = secrets.token_urlsafe(24), self._clock() + GOOD_FOR
-        known = self._people.find(user)
+        known = self._accounts.find(user)
         with self._lock:
             theirs = [digest for digest, (owner, *_) in self._codes.items() if owner == user]
             if len(theirs) >= _MOST_CODES:
@@ -56,7 +56,7 @@ class Logins:
         with self._lock:
             user, id, until = self._codes.pop(hash_token(code), ("", 0, 0.0))
         # A name may have been given to somebody else since.
-        if until <= self._clock() or not self._people.is_there(user, id):
+        if until <= self._clock() or not self._accounts.is_there(user, id):
             raise NotAuthenticated("this code was used before, is too old, or never was: ask for a new one")
-        self._people.drop_oldest(user, LABEL, _MOST_TOKENS - 1)
-        return self._people.make_token(user, LABEL, UNUSED_FOR)
+        self._accounts.drop_oldest(user, LABEL, _MOST_TOKENS - 1)
+        return self._accounts.make_token(user, LABEL, UNUSED_FOR)

@@ -3,7 +3,7 @@
 import logging
 import queue
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,9 +21,10 @@ from schedulearn.core.domain.ports import Clock, Executor
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.domain.units import format_duration
 from schedulearn.core.domain.usage import Limits
-from schedulearn.core.policies.presets import DEFAULT_PRESET, build_policy
+from schedulearn.core.policies.presets import build_policy
 from schedulearn.core.policies.stages import Policy
 from schedulearn.service.common.faults import log_fault
+from schedulearn.service.common.policy import policy_from, policy_or_plain
 from schedulearn.service.common.roles import SchedulerLease
 from schedulearn.service.learn.facts import LiveFacts
 from schedulearn.service.loop.launch import Launcher
@@ -49,7 +50,7 @@ class _Policies:
     fault: str = ""  # what was last said of a failure: it is said once, not in every cycle
 
 
-class Keeper(Protocol):
+class ManagesNodes(Protocol):
     """Whoever puts nodes into the fleet and takes them out."""
 
     def ensure(self, saved: Iterable[Node], busy: Collection[NodeName]) -> list[ev.Event]: ...
@@ -72,19 +73,19 @@ class Scheduler:
         lease: SchedulerLease,
         launcher: Launcher,
         progress: ProgressWatcher,
-        keeper: Keeper | None = None,
+        node_manager: ManagesNodes | None = None,
         lost_after: float = 300.0,
         regrow_after: float = REGROW_AFTER,
         look_every: float = _LOOK_AT_WORKERS,
     ) -> None:
-        """Without a keeper the nodes are those of the executor; `lost_after` seconds of silence give workers up.
+        """Without a node manager the nodes are those of the executor; `lost_after` seconds of silence give workers up.
 
         A job that lost a worker and went on may grow again after `regrow_after` seconds, doubled with each loss.
         Every `look_every` seconds it is asked what has become of all workers.
         """
         self._store, self._executor, self._clock = store, executor, clock
         self._lease, self._launcher, self._progress = lease, launcher, progress
-        self._keeper, self._lost_after, self._regrow_after = keeper, lost_after, regrow_after
+        self._node_manager, self._lost_after, self._regrow_after = node_manager, lost_after, regrow_after
         self._look_every = look_every
         self._inbox: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
         self._wake = threading.Event()
@@ -186,8 +187,8 @@ class Scheduler:
         for request in requests:
             if request.kind == "policy":
                 self._set_policy(request, now)
-            elif request.kind == "node_add" and self._keeper:
-                self._keeper.examine(request)
+            elif request.kind == "node_add" and self._node_manager:
+                self._node_manager.examine(request)
             elif event := to_event(request, self._store, self.state, now):
                 events.append(event)
         return events
@@ -376,12 +377,12 @@ class Scheduler:
 
     def _add_node(self, command: cmd.AddNode) -> None:
         ledger = self.state.ledger.node(command.node)
-        if self._keeper and ledger:
-            self._keeper.add(ledger.node, ledger.node)
+        if self._node_manager and ledger:
+            self._node_manager.add(ledger.node, ledger.node)
 
     def _forget_node(self, command: cmd.ForgetNode) -> None:
-        if self._keeper:
-            self._keeper.remove(command.node)
+        if self._node_manager:
+            self._node_manager.remove(command.node)
 
     # --- recovery ---
 
@@ -414,8 +415,8 @@ class Scheduler:
             preset = str((saved.policy or {}).get("preset"))
             self._note_fault(preset, f"{type(problem).__name__}: {problem}", now)
         self._nodes_seen_at, self._workers_seen_at = 0.0, now  # the workers are asked below
-        if self._keeper:
-            for event in self._keeper.ensure(saved.nodes, {lease.node for lease in saved.leases}):
+        if self._node_manager:
+            for event in self._node_manager.ensure(saved.nodes, {lease.node for lease in saved.leases}):
                 self._inbox.put(event)
         for attempt in list(self.state.attempts.values()):
             self._find_again(attempt)
@@ -458,21 +459,6 @@ class Scheduler:
             self._executor.pause(worker.id, worker.node)  # queued: it is suspended while others have their turn
         else:
             self._executor.resume(worker.id, worker.node)
-
-
-def policy_from(data: Mapping[str, Any] | None) -> Policy:
-    """The policy that a setting or a request describes; the default where it says nothing."""
-    if not data:
-        return build_policy(DEFAULT_PRESET)
-    return build_policy(data["preset"], data.get("stages"), data.get("params"))
-
-
-def policy_or_plain(data: Mapping[str, Any] | None) -> tuple[Policy, SchedulearnError | None]:
-    """The same; the plainest, with what is wrong, if it can no longer be made: a stage may have gone since."""
-    try:
-        return policy_from(data), None
-    except SchedulearnError as error:
-        return build_policy(), error
 
 
 _ACTIONS: dict[type, Callable[[Scheduler, Any], None]] = {

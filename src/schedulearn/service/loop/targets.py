@@ -5,9 +5,7 @@ Points are written by whoever gets them, in another process if need be; nobody p
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
-from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.events import TargetReached
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
@@ -43,13 +41,3 @@ def _judged(job: Job, values: list[float], now: float) -> TargetReached | None:
     target = job.spec.target
     value = reached(values, job.spec.metric.goal, target.value) if target else None
     return None if target is None or value is None else TargetReached(now, job.id, target, value, tuple(values))
-
-
-def target_of(job: Job, asked: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What a target that names its metric means for this job; InvalidSpec if that is not the job's."""
-    if asked is None:
-        return None
-    own = job.spec.metric.name
-    if asked["metric"] != own:
-        raise InvalidSpec("target", f"{asked['metric']!r} is not the job's metric", own)
-    return {"value": asked["value"], "then": asked["then"]}

@@ -34,7 +34,7 @@ ISOLATION = "isolation"  # a setting: what separates plain processes
 _SERVICE = "the service, as it was started with another --executor"
 
 
-class NodeKeeper:
+class NodeManager:
     """Adds nodes to the fleet and takes them out again, as the scheduler says."""
 
     def __init__(self, folder: DataFolder, options: Options, clock: Clock, post: Callable[[Event], None]) -> None:

@@ -26,7 +26,7 @@ class NotifyView:
     notices: list[Notice]  # the newest first
 
 
-class Desk:
+class Subscriptions:
     """What the API offers."""
 
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:

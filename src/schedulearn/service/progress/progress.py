@@ -19,10 +19,10 @@ from schedulearn.executors.common import logs
 from schedulearn.executors.common.paths import SPOOL
 from schedulearn.service.common.effort import Effort
 from schedulearn.service.common.faults import log_fault
+from schedulearn.service.progress.event_files import EventFileWatcher, Folders
 from schedulearn.service.progress.output import LONGEST, Reader, clean
 from schedulearn.service.progress.reports import add_reports, say_missing
 from schedulearn.service.progress.spool import dropped, spooled
-from schedulearn.service.progress.tensorboard.boards import BoardWatcher, Folders
 from schedulearn.store import GIVEN_UP, Found, Point, Store
 
 _LOG = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class ProgressWatcher:
     ) -> None:
         """`job_folders` are those of a job in which it may write event files."""
         self._store, self._folder_of, self._clock = store, folder_of, clock
-        self._boards = BoardWatcher(store, job_folders, clock)
+        self._event_files = EventFileWatcher(store, job_folders, clock)
         self._watched: dict[WorkerId, _Watched] = {}
         self._ended: dict[WorkerId, _Watched] = {}  # those of which not all is read and stored
         self._spools: set[WorkerId] = set()  # of workers that ended, and not stored yet
@@ -93,7 +93,7 @@ class ProgressWatcher:
 
     def watch(self, worker: WorkerId, metric: Metric, leads: bool = False) -> None:
         """Follow this worker from where it was last read, if it is the first, or leads those who are left."""
-        self._boards.watch(worker, metric)
+        self._event_files.watch(worker, metric)
         if worker.rank != 0 and not leads:
             return  # the workers of a data-parallel job print the same loss
         with self._lock:
@@ -133,7 +133,7 @@ class ProgressWatcher:
                 self._ended[worker] = watched
             if watched := self._ended.get(worker):
                 self._conclude(watched)
-        files_are_stored = self._boards.finish(worker)
+        files_are_stored = self._event_files.finish(worker)
         if self._quietly(partial(self._take_spool, worker)):
             self._spools.discard(worker)
         else:
@@ -147,11 +147,11 @@ class ProgressWatcher:
             self._ended.pop(watched.worker, None)
 
     def start(self) -> None:
-        self._boards.start()
+        self._event_files.start()
         threading.Thread(target=self._run, name="progress", daemon=True).start()
 
     def close(self) -> None:
-        self._boards.close()
+        self._event_files.close()
         self._stop.set()
 
     def _run(self) -> None:

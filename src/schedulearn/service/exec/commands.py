@@ -11,12 +11,12 @@ from schedulearn.executors.common.beside import NotRunning
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.service.common.auth import Caller
 from schedulearn.service.common.config import DataFolder
+from schedulearn.service.exec.client import Session
 from schedulearn.service.exec.files import tar_of
-from schedulearn.service.exec.visit import Visit
 from schedulearn.store import JobRow, Store
 
 
-class Besides:
+class Commands:
     """All of it is for the job's owner and for administrators: it may show, and change, anything that the job can."""
 
     def __init__(self, store: Store, data: Path, own: Callable[[Caller, JobId], JobRow]) -> None:
@@ -28,7 +28,7 @@ class Besides:
         """Output and exit code as parcels. The command is ended when nobody reads them any more."""
         worker = await asyncio.to_thread(self._running, caller, job, rank, command[0])
         asked = {"worker": str(worker.id), "node": worker.node, "command": list(command), "by": caller.name}
-        return (await Visit.begin(self._socket, asked)).parcels()
+        return (await Session.begin(self._socket, asked)).parcels()
 
     async def files(self, caller: Caller, job: JobId, path: str) -> Iterator[bytes] | AsyncIterator[bytes]:
         """A tar stream of the run folder: from the container while there is one, else from the service's side."""
@@ -36,7 +36,7 @@ class Besides:
         if worker:
             asked = {"worker": str(worker.id), "node": worker.node, "path": path}
             try:
-                return (await Visit.begin(self._socket, asked)).content()
+                return (await Session.begin(self._socket, asked)).content()
             except NotRunning:
                 pass  # it has ended just now, and its files have been fetched
         return await asyncio.to_thread(tar_of, JobPaths.of(self._data, job).run, path)

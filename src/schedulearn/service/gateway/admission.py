@@ -1,14 +1,28 @@
-"""Could this job ever run? Asked at submit, so that an impossible job is refused at once and does not wait forever."""
+"""Can what a user asks for be done at all? What never can is refused at once, with what would be right.
 
-from collections.abc import Callable, Sequence
+What is promised to other jobs only the scheduler knows: it looks again.
+"""
 
-from schedulearn.core.control.ledger import NodeLedger
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from schedulearn.core.control.ledger import Ledger, NodeLedger
+from schedulearn.core.control.moves import Destination, destinations, spots_on
+from schedulearn.core.control.resizing import spots_within
 from schedulearn.core.domain.errors import ExecutorError, ImpossibleRequest, InvalidSpec
+from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.job import Job, Lease, Spot
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import CPUS, GPUS, MEMORY, Resources
 from schedulearn.core.domain.shape import Shape
-from schedulearn.core.domain.spec import JobSpec
+from schedulearn.core.domain.spec import JobSpec, Launcher, Preemptible, Workers
+from schedulearn.core.domain.states import WITH_WORKERS
 from schedulearn.core.domain.units import format_size
+from schedulearn.executors.common.folders import has_files
+from schedulearn.executors.common.paths import JobPaths
+from schedulearn.store import JobRow
 
 _WORDS: dict[str, Callable[[float], str]] = {
     GPUS: lambda amount: f"{amount:g} GPU" + ("s" if amount != 1 else ""),
@@ -91,3 +105,74 @@ def _most(name: str, shape: Shape, ledger: NodeLedger) -> float:
 
 def _words(name: str, amount: float) -> str:
     return _WORDS[name](amount) if name in _WORDS else f"{amount:g} {name}"
+
+
+def check_cpus_limit(row: JobRow, limit: float | None, nodes: Sequence[Node]) -> None:
+    """InvalidSpec if it is below what the job is guaranteed, or above what its node (or any, while it waits) has."""
+    if limit is None:
+        return
+    here = {placement.node for placement in row.placement}
+    low = row.job.spec.resources.cpus_min
+    high = max((node.capacity[CPUS] for node in nodes if not here or node.name in here), default=low)
+    if not low <= limit <= high:
+        problem = f"{limit:g} cores are out of bounds: the job is guaranteed {low:g}, and its node has {high:g}"
+        raise InvalidSpec("cpus_limit", problem, f"{low:g}..{high:g}, or null to go back to what was submitted")
+
+
+def target_of(job: Job, asked: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What a target that names its metric means for this job; InvalidSpec if that is not the job's."""
+    if asked is None:
+        return None
+    own = job.spec.metric.name
+    if asked["metric"] != own:
+        raise InvalidSpec("target", f"{asked['metric']!r} is not the job's metric", own)
+    return {"value": asked["value"], "then": asked["then"]}
+
+
+def workers_asked(spec: JobSpec, asked: Mapping[str, int]) -> Workers:
+    """`want` alone: the rest is as it was."""
+    return spec.workers.wanting(asked["want"]) if asked.keys() == {"want"} else Workers(**asked)
+
+
+def check_workers(row: JobRow, workers: Workers, nodes: Sequence[Node], leases: Sequence[Lease], data: Path) -> None:
+    """InvalidSpec or Conflict say why not."""
+    spec = row.job.spec
+    check_possible(replace(spec, workers=workers), nodes)
+    if spec.launcher is Launcher.HOROVOD and spec.resources.gpus and workers.min < workers.max:
+        problem = "a job of Horovod with GPUs cannot change its size: it keeps the devices it starts with"
+        raise InvalidSpec("workers", problem, "one number")
+    if row.job.state not in WITH_WORKERS:
+        return
+    ledger, job = _placed(row, nodes, leases)
+    job.checkpointed = _may_have_checkpoint(row, nodes, data)
+    spots_within(ledger, job, workers)
+
+
+def _may_have_checkpoint(row: JobRow, nodes: Sequence[Node], data: Path) -> bool:
+    """Of a container's checkpoint the scheduler knows more."""
+    if row.job.spec.preemptible is not Preemptible.AUTO:
+        return False
+    here = {place.node for place in row.placement}
+    contained = any(node.executor != "process" for node in nodes if node.name in here)
+    return contained or has_files(JobPaths.of(data, row.job.id).checkpoint)
+
+
+def check_move(row: JobRow, target: NodeName, nodes: Sequence[Node], leases: Sequence[Lease]) -> None:
+    """InvalidSpec or Conflict say why not."""
+    ledger, job = _placed(row, nodes, leases)
+    spots_on(ledger, job, target)
+
+
+def possible_moves(row: JobRow, nodes: Sequence[Node], leases: Sequence[Lease]) -> list[Destination]:
+    """Every other node, and what would be said against it. Conflict if the job cannot be moved at all."""
+    return destinations(*_placed(row, nodes, leases))
+
+
+def _placed(row: JobRow, nodes: Sequence[Node], leases: Sequence[Lease]) -> tuple[Ledger, Job]:
+    """What is free, and the job with where it is."""
+    ledger = Ledger()
+    for node in nodes:
+        ledger.set_node(node, [(lease.amounts, lease.devices) for lease in leases if lease.node == node.name])
+    job = replace(row.job)
+    job.spots = tuple(Spot(place.node, place.devices) for place in row.placement)
+    return ledger, job

@@ -14,9 +14,9 @@ from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound, Sche
 from schedulearn.core.domain.ids import NodeName, WorkerId
 from schedulearn.executors.common.beside import STDOUT, Beside, NotRunning
 from schedulearn.service.exec import attendant
-from schedulearn.service.exec.attendant import Attendant
-from schedulearn.service.exec.parcels import ALIVE, EXIT, HEADER, PROBLEM, of_error, parcel, short_path, to_error
-from schedulearn.service.exec.visit import Visit
+from schedulearn.service.exec.client import Session
+from schedulearn.service.exec.protocol import ALIVE, EXIT, HEADER, PROBLEM, of_error, parcel, short_path, to_error
+from schedulearn.service.exec.server import ExecServer
 from support.waiting import wait_until
 
 PATIENCE = 30.0  # only matters when something is broken
@@ -73,7 +73,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     def find(name: NodeName) -> Beside | None:
         return node if name == "here" else None
 
-    part = Attendant(tmp_path / "beside.sock", find)
+    part = ExecServer(tmp_path / "beside.sock", find)
     part.start()
     yield node
     part.close()
@@ -90,24 +90,24 @@ def test_only_our_own_user_may_ask(tmp_path: Path, node: Node) -> None:
 
 
 def test_a_silent_command_gives_signs_of_life_until_nobody_listens(tmp_path: Path, node: Node) -> None:
-    async def visit() -> list[bytes]:
-        stream = (await Visit.begin(tmp_path / "beside.sock", ASKED)).parcels()
+    async def session() -> list[bytes]:
+        stream = (await Session.begin(tmp_path / "beside.sock", ASKED)).parcels()
         got = [await anext(stream) for _ in range(3)]
         await stream.aclose()  # type: ignore[attr-defined] # as the server does when its client has gone
         return got
 
-    assert kinds(asyncio.run(visit())) == [STDOUT, ALIVE, ALIVE]
+    assert kinds(asyncio.run(session())) == [STDOUT, ALIVE, ALIVE]
     wait_until(node.commands[0].ended.is_set, PATIENCE, "the command is ended")
 
 
 def test_the_last_word_is_the_exit_code(tmp_path: Path, node: Node) -> None:
-    async def visit() -> list[bytes]:
-        stream = (await Visit.begin(tmp_path / "beside.sock", ASKED)).parcels()
+    async def session() -> list[bytes]:
+        stream = (await Session.begin(tmp_path / "beside.sock", ASKED)).parcels()
         got = [await anext(stream)]
         node.commands[0].end()
         return got + [piece async for piece in stream]
 
-    pieces = [piece for piece in asyncio.run(visit()) if piece != parcel(ALIVE)]
+    pieces = [piece for piece in asyncio.run(session()) if piece != parcel(ALIVE)]
     assert pieces == [parcel(STDOUT, b"begun"), parcel(EXIT, b"137")]
 
 
@@ -117,7 +117,7 @@ def test_the_last_word_is_the_exit_code(tmp_path: Path, node: Node) -> None:
 def test_errors_arrive_as_what_they_are(tmp_path: Path, node: Node, error: SchedulearnError) -> None:
     node.error = error
     with pytest.raises(type(error)) as raised:
-        asyncio.run(Visit.begin(tmp_path / "beside.sock", ASKED))
+        asyncio.run(Session.begin(tmp_path / "beside.sock", ASKED))
     assert (type(raised.value), str(raised.value)) == (type(error), str(error))
 
 
@@ -130,28 +130,28 @@ def test_any_other_error_of_a_node_is_a_conflict() -> None:
 
 def test_a_node_that_is_gone(tmp_path: Path, node: Node) -> None:
     with pytest.raises(NotRunning, match="no node there"):
-        asyncio.run(Visit.begin(tmp_path / "beside.sock", {**ASKED, "node": "there"}))
+        asyncio.run(Session.begin(tmp_path / "beside.sock", {**ASKED, "node": "there"}))
 
 
 def test_there_is_a_limit(tmp_path: Path, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attendant, "MOST", 1)
 
-    async def visit() -> None:
-        first = await Visit.begin(tmp_path / "beside.sock", ASKED)
+    async def session() -> None:
+        first = await Session.begin(tmp_path / "beside.sock", ASKED)
         with pytest.raises(Conflict, match="wait until one has ended"):
-            await Visit.begin(tmp_path / "beside.sock", ASKED)
+            await Session.begin(tmp_path / "beside.sock", ASKED)
         first.close()
 
-    asyncio.run(visit())
+    asyncio.run(session())
 
 
 def files(tmp_path: Path, path: str) -> bytes:
-    async def visit() -> bytes:
+    async def session() -> bytes:
         asked = {"worker": "1.1.0", "node": "here", "path": path}
-        stream = (await Visit.begin(tmp_path / "beside.sock", asked)).content()
+        stream = (await Session.begin(tmp_path / "beside.sock", asked)).content()
         return b"".join([chunk async for chunk in stream])
 
-    return asyncio.run(visit())
+    return asyncio.run(session())
 
 
 def test_files_are_whole_or_an_error(tmp_path: Path, node: Node) -> None:

@@ -13,7 +13,7 @@ from schedulearn.core.domain.ids import NodeName
 from schedulearn.core.domain.node import Node
 from schedulearn.service.common.config import DataFolder, Options
 from schedulearn.service.nodes import node_manager as module
-from schedulearn.service.nodes.node_manager import LOCAL, LOCAL_DOCKER, NodeKeeper
+from schedulearn.service.nodes.node_manager import LOCAL, LOCAL_DOCKER, NodeManager
 from schedulearn.store import Request
 from support.builders import node
 from support.clock import HandClock
@@ -28,16 +28,16 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.posted: list[Any] = []
-        self._keepers: list[NodeKeeper] = []
+        self._managers: list[NodeManager] = []
 
-    def keeper(self, executor: str = "process", **more: Any) -> NodeKeeper:
+    def node_manager(self, executor: str = "process", **more: Any) -> NodeManager:
         options = Options(self.folder, executor=executor, **more)
-        self._keepers.append(NodeKeeper(DataFolder(self.folder), options, HandClock(), self.posted.append))
-        return self._keepers[-1]
+        self._managers.append(NodeManager(DataFolder(self.folder), options, HandClock(), self.posted.append))
+        return self._managers[-1]
 
     def close(self) -> None:
-        for keeper in self._keepers:
-            keeper.close()
+        for node_manager in self._managers:
+            node_manager.close()
 
 
 @pytest.fixture
@@ -52,15 +52,15 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def test_this_machine_is_one_node(world: World) -> None:
-    keeper = world.keeper()
-    assert keeper.ensure([], ()) == []
-    [found] = keeper.fleet.nodes()
+    node_manager = world.node_manager()
+    assert node_manager.ensure([], ()) == []
+    [found] = node_manager.fleet.nodes()
     assert (found.name, found.executor, found.capacity["gpus"]) == ("local", "process", 2)
-    assert world.keeper("docker")._local.keys() == {LOCAL_DOCKER}
+    assert world.node_manager("docker")._local.keys() == {LOCAL_DOCKER}
 
 
 def test_or_two_that_share_it(world: World) -> None:
-    local = world.keeper("both", image="python")._local
+    local = world.node_manager("both", image="python")._local
     assert [(n.reserved["cpus"], n.reserved["memory"]) for n in local.values()] == [(4, 32e9), (4, 32e9)]
     assert (local[LOCAL].devices, local[LOCAL].capacity["gpus"]) == ((), 0), "GPUs belong to the containers"
     assert local[LOCAL_DOCKER].default_image == "python"
@@ -68,48 +68,48 @@ def test_or_two_that_share_it(world: World) -> None:
 
 def test_gpus_are_given_out_once(world: World) -> None:
     engine = replace(REMOTE, address="unix:///srv/docker.sock")
-    assert not world.keeper("process")._has_gpus(engine), "this machine's processes have them"
-    assert world.keeper("both")._has_gpus(engine)
-    assert world.keeper("process")._has_gpus(REMOTE), "those of another machine"
+    assert not world.node_manager("process")._has_gpus(engine), "this machine's processes have them"
+    assert world.node_manager("both")._has_gpus(engine)
+    assert world.node_manager("process")._has_gpus(REMOTE), "those of another machine"
 
 
 def test_engines_of_the_store_are_in_the_fleet_and_nothing_is_said_of_them_yet(world: World) -> None:
-    keeper = world.keeper()
-    keeper.ensure([REMOTE], ())
-    assert set(keeper.fleet.names()) == {"local", "gpu2"}
-    assert [n.name for n in keeper.fleet.nodes()] == ["local"]
-    first = keeper.fleet.executor_of(REMOTE.name)
-    keeper.ensure([REMOTE], ())
-    assert keeper.fleet.executor_of(REMOTE.name) is first
-    keeper.ensure([], ())
-    assert keeper.fleet.names() == ["local"]
+    node_manager = world.node_manager()
+    node_manager.ensure([REMOTE], ())
+    assert set(node_manager.fleet.names()) == {"local", "gpu2"}
+    assert [n.name for n in node_manager.fleet.nodes()] == ["local"]
+    first = node_manager.fleet.executor_of(REMOTE.name)
+    node_manager.ensure([REMOTE], ())
+    assert node_manager.fleet.executor_of(REMOTE.name) is first
+    node_manager.ensure([], ())
+    assert node_manager.fleet.names() == ["local"]
 
 
 @pytest.mark.parametrize("busy", [True, False])
 def test_another_executor_than_last_time(world: World, busy: bool) -> None:
     """What still runs in the old way ends in peace."""
-    keeper = world.keeper("docker")
-    [event] = keeper.ensure([node("local")], {LOCAL} if busy else ())
+    node_manager = world.node_manager("docker")
+    [event] = node_manager.ensure([node("local")], {LOCAL} if busy else ())
     if busy:
         assert isinstance(event, ev.DrainAsked)
-        assert set(keeper.fleet.names()) == {"local", "local-docker"}
+        assert set(node_manager.fleet.names()) == {"local", "local-docker"}
     else:
         assert isinstance(event, ev.RemoveNodeAsked)
-        assert (event.force, keeper.fleet.names()) == (False, ["local-docker"])
+        assert (event.force, node_manager.fleet.names()) == (False, ["local-docker"])
 
 
 def test_an_own_engine_that_does_not_work_is_told_at_the_first_start_alone(world: World) -> None:
     with pytest.raises(SchedulearnError, match="--executor both does not work: there is no socket"):
-        world.keeper("both").check_local(())
-    world.keeper("both").check_local({LOCAL_DOCKER})  # it may come back
-    world.keeper("process").check_local(())
+        world.node_manager("both").check_local(())
+    world.node_manager("both").check_local({LOCAL_DOCKER})  # it may come back
+    world.node_manager("process").check_local(())
 
 
 def test_a_request_is_answered_with_what_was_found(world: World, tmp_path: Path) -> None:
-    keeper = world.keeper(image="python")
+    node_manager = world.node_manager(image="python")
     address = f"unix://{tmp_path}/none.sock"
     data = {"request": "r1", "name": "gpu2", "address": address, "image": "", "labels": [["room", "b12"]]}
-    keeper.examine(Request(1, "node_add", None, data, "ann", 0.0))
+    node_manager.examine(Request(1, "node_add", None, data, "ann", 0.0))
     [event] = wait_until(lambda: world.posted)
     assert (event.name, event.node, event.by, event.request) == ("gpu2", None, "ann", "r1")
     [(field, words)] = event.problems

@@ -1,4 +1,4 @@
-"""Does things beside running jobs, for the API: the scheduler's end of a socket in the data folder.
+"""Runs commands beside running jobs, for the API: the scheduler's end of a socket in the data folder.
 
 The executors live in the scheduler's process, and it alone may reach the engines and sees the processes of jobs: the
 API may be another process, or run in a container of its own without the engine's socket. So the API asks here, and all
@@ -18,19 +18,19 @@ from typing import Any
 from schedulearn.core.domain.errors import Conflict, SchedulearnError
 from schedulearn.core.domain.ids import NodeName, WorkerId
 from schedulearn.executors.common.beside import STDOUT, Beside, Command, NotRunning
-from schedulearn.service.exec.parcels import ALIVE, BEAT, BEGUN, EXIT, SILENCE, of_error, parcel, receive, short_path
+from schedulearn.service.exec.protocol import ALIVE, BEAT, BEGUN, EXIT, SILENCE, of_error, parcel, receive, short_path
 
 _LOG = logging.getLogger(__name__)
 MOST = 32  # at the same time; each has two threads
 
 
-class Attendant:
-    """One thread listens; each visitor has one of its own, and one that carries the output."""
+class ExecServer:
+    """One thread listens; each client has one of its own, and one that carries the output."""
 
     def __init__(self, path: Path, beside: Callable[[NodeName], Beside | None]) -> None:
         self._path, self._beside = path, beside
         self._listening: socket.socket | None = None
-        self._visits: dict[socket.socket, threading.Thread] = {}
+        self._sessions: dict[socket.socket, threading.Thread] = {}
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -41,7 +41,7 @@ class Attendant:
         self._path.chmod(0o600)
         listening.listen()  # nobody gets in before this
         self._listening = listening
-        threading.Thread(target=self._listen, args=(listening,), name="attendant", daemon=True).start()
+        threading.Thread(target=self._listen, args=(listening,), name="exec", daemon=True).start()
 
     def close(self) -> None:
         """Commands that still run are ended."""
@@ -51,11 +51,11 @@ class Attendant:
             self._listening.close()
             self._path.unlink(missing_ok=True)
         with self._lock:
-            visits = dict(self._visits)
-        for connection in visits:
+            sessions = dict(self._sessions)
+        for connection in sessions:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        for thread in visits.values():
+        for thread in sessions.values():
             thread.join(BEAT)
 
     def _listen(self, listening: socket.socket) -> None:
@@ -64,23 +64,23 @@ class Attendant:
                 connection, _ = listening.accept()
             except OSError:
                 return
-            thread = threading.Thread(target=self._visit, args=(connection,), name="beside", daemon=True)
+            thread = threading.Thread(target=self._session, args=(connection,), name="beside", daemon=True)
             with self._lock:
-                self._visits[connection] = thread
+                self._sessions[connection] = thread
             thread.start()
 
-    def _visit(self, connection: socket.socket) -> None:
+    def _session(self, connection: socket.socket) -> None:
         connection.settimeout(SILENCE)
         try:
             with connection:
                 self._serve(connection)
         except OSError:
-            pass  # the visitor has gone
+            pass  # the client has gone
         except Exception:
             _LOG.exception("something beside a job failed")
         finally:
             with self._lock:
-                self._visits.pop(connection)
+                self._sessions.pop(connection)
 
     def _serve(self, connection: socket.socket) -> None:
         asked = json.loads(receive(connection)[1])
@@ -100,7 +100,7 @@ class Attendant:
         beside = self._beside(node)
         if beside is None:
             raise NotRunning(f"there is no node {node} any more")
-        if len(self._visits) > MOST:
+        if len(self._sessions) > MOST:
             raise Conflict(f"{MOST} commands run beside jobs already: wait until one has ended")
         if "command" in asked:
             _LOG.info("%s runs a command beside %s: %.200r", asked["by"], worker, asked["command"])
@@ -127,14 +127,14 @@ class _Files:
 
 
 class _Carrier:
-    """Sends what a command writes to the visitor, and a sign of life while it writes nothing."""
+    """Sends what a command writes to the client, and a sign of life while it writes nothing."""
 
     def __init__(self, command: Command, connection: socket.socket) -> None:
         self._command, self._connection = command, connection
         self._sending = threading.Lock()
 
     def carry(self) -> None:
-        """Until the command has ended, or the visitor has gone: then the command is ended."""
+        """Until the command has ended, or the client has gone: then the command is ended."""
         pump = threading.Thread(target=self._pump, name="beside-output", daemon=True)
         pump.start()
         poll = select.poll()
@@ -147,7 +147,7 @@ class _Carrier:
         pump.join()
 
     def _beat(self) -> None:
-        if self._sending.acquire(blocking=False):  # else the visitor is slow, and there is enough to read
+        if self._sending.acquire(blocking=False):  # else the client is slow, and there is enough to read
             try:
                 with suppress(OSError):
                     self._connection.sendall(parcel(ALIVE))
@@ -168,10 +168,10 @@ class _Carrier:
             last = of_error(SchedulearnError(f"the command was lost: {error}"))
         with suppress(OSError):
             self._send(last)
-            self._connection.shutdown(socket.SHUT_RDWR)  # all is said; this also wakes whoever waits for the visitor
+            self._connection.shutdown(socket.SHUT_RDWR)  # all is said; this also wakes whoever waits for the client
 
     def _send(self, data: bytes) -> None:
-        """However long the visitor takes, as long as it is there: a pipe would not hurry its reader either."""
+        """However long the client takes, as long as it is there: a pipe would not hurry its reader either."""
         with self._sending:
             place = 0
             while place < len(data):

@@ -1,4 +1,4 @@
-"""The API's end of what is done beside running jobs; `attendant` is the other."""
+"""The API's end of what is done beside running jobs; `server` is the other."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.core.domain.errors import Conflict
-from schedulearn.service.exec.parcels import (
+from schedulearn.service.exec.protocol import (
     BEGUN,
     EXIT,
     HEADER,
@@ -24,29 +24,29 @@ BEGIN_WITHIN = 25.0  # seconds: clients wait for 30
 _BACKLOG = 5.0  # seconds for the scheduler to let us in
 
 
-class Visit:
+class Session:
     """One command, or one stream of files. Close it: that ends whatever it began."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
     @classmethod
-    async def begin(cls, path: Path, asked: dict[str, Any]) -> "Visit":
+    async def begin(cls, path: Path, asked: dict[str, Any]) -> "Session":
         """Conflict, NotFound, … if it cannot be done."""
         try:
-            visit = cls(*await asyncio.open_unix_connection(sock=await asyncio.to_thread(_connect, path)))
+            session = cls(*await asyncio.open_unix_connection(sock=await asyncio.to_thread(_connect, path)))
         except OSError as error:
             raise Conflict(f"the scheduler cannot be asked ({error.strerror or error}): does it run?") from error
         try:
-            visit._writer.write(parcel(0, json.dumps(asked).encode()))
-            kind, content = await visit._receive(BEGIN_WITHIN)
+            session._writer.write(parcel(0, json.dumps(asked).encode()))
+            kind, content = await session._receive(BEGIN_WITHIN)
             if kind == PROBLEM:
                 raise to_error(content)
             assert kind == BEGUN
         except BaseException:
-            visit.close()
+            session.close()
             raise
-        return visit
+        return session
 
     async def parcels(self) -> AsyncIterator[bytes]:
         """All that comes, signs of life included; the last one says how it ended."""

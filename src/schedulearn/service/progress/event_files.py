@@ -20,8 +20,8 @@ from schedulearn.service.common.effort import Effort
 from schedulearn.service.common.faults import log_fault
 from schedulearn.service.progress.reports import say_dropped
 from schedulearn.service.progress.tags import full_name, likeness
-from schedulearn.service.progress.tensorboard.eventfiles import EventFiles
-from schedulearn.service.progress.tensorboard.tfevents import Scalar
+from schedulearn.service.progress.tensorboard.files import EventFiles
+from schedulearn.service.progress.tensorboard.records import Scalar
 from schedulearn.store import Point, Store
 
 _LOG = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class _Watched:
     points: list[Point] = field(default_factory=list)  # that are not stored yet
 
 
-class BoardWatcher:
+class EventFileWatcher:
     """Reads the event files of running jobs as they grow."""
 
     def __init__(self, store: Store, folders: Folders, clock: Clock) -> None:

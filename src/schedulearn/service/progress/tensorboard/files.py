@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from schedulearn.service.progress.tensorboard.tfevents import FOOTER, HEADER, LARGEST, Scalar, scan
+from schedulearn.service.progress.tensorboard.records import FOOTER, HEADER, LARGEST, Scalar, scan
 
 _MARK = "tfevents"  # in the name of each event file
 _MOST_FOLDERS, _MOST_FILES, _DEEPEST = 1000, 100, 8  # of one job

@@ -1,1 +1,0 @@
-"""What is refused at once because it makes no sense or can never be."""
