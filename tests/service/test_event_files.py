@@ -16,9 +16,9 @@ from schedulearn.core.domain.errors import StoreAway
 from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.core.domain.spec import Metric
 from schedulearn.service.common.config import DataFolder
+from schedulearn.service.progress import event_files
 from schedulearn.service.progress.event_files import EventFileWatcher
 from schedulearn.service.progress.tags import full_name, likeness
-from schedulearn.service.progress.tensorboard import boards, eventfiles
 from schedulearn.service.progress.tensorboard.files import EventFiles
 from schedulearn.service.progress.tensorboard.records import LARGEST, Scalar, masked_crc, scalars, scan
 from schedulearn.store import Point, Store
@@ -176,7 +176,7 @@ def test_folders_that_did_not_change_are_not_read_again(root: Path, monkeypatch:
     files = EventFiles(root, 0.0)
     assert steps(files) == [1]
     opened: list[Any] = []
-    monkeypatch.setattr(eventfiles.os, "scandir", lambda fd: opened.append(fd))
+    monkeypatch.setattr(files.os, "scandir", lambda fd: opened.append(fd))
     with (root / "a" / NAME).open("ab") as file:
         file.write(event(2.0, 2, loss=1.0))
     assert steps(files) == [2]
@@ -382,7 +382,7 @@ def test_what_other_trainings_left_in_the_project_is_not_this_jobs(make: Callabl
 
 
 def test_only_so_many_names(make: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boards, "_MOST_NAMES", 3)
+    monkeypatch.setattr(event_files, "_MOST_NAMES", 3)
     job = make()
     for number in range(10):
         job.writes(1 + number, number, **{f"layer{number}": 1.0})
@@ -392,7 +392,7 @@ def test_only_so_many_names(make: Callable[..., Job], monkeypatch: pytest.Monkey
 
 
 def test_at_the_end_everything_is_read(make: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boards, "_AT_ONCE", 1)
+    monkeypatch.setattr(event_files, "_AT_ONCE", 1)
     job = make()
     job.watcher.watch(WorkerId(ONE, 1, 1), job.metric)
     for number in range(1, 9):

@@ -13,7 +13,7 @@ import pytest
 from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound, SchedulearnError
 from schedulearn.core.domain.ids import NodeName, WorkerId
 from schedulearn.executors.common.beside import STDOUT, Beside, NotRunning
-from schedulearn.service.exec import attendant
+from schedulearn.service.exec import server
 from schedulearn.service.exec.client import Session
 from schedulearn.service.exec.protocol import ALIVE, EXIT, HEADER, PROBLEM, of_error, parcel, short_path, to_error
 from schedulearn.service.exec.server import ExecServer
@@ -67,7 +67,7 @@ def broken() -> Iterator[bytes]:
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
-    monkeypatch.setattr(attendant, "BEAT", 0.05)
+    monkeypatch.setattr(server, "BEAT", 0.05)
     node = Node()
 
     def find(name: NodeName) -> Beside | None:
@@ -134,7 +134,7 @@ def test_a_node_that_is_gone(tmp_path: Path, node: Node) -> None:
 
 
 def test_there_is_a_limit(tmp_path: Path, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attendant, "MOST", 1)
+    monkeypatch.setattr(server, "MOST", 1)
 
     async def session() -> None:
         first = await Session.begin(tmp_path / "beside.sock", ASKED)

@@ -60,6 +60,14 @@ class Caller:
         if not self.is_admin:
             raise NotAllowed("only an administrator may do this")
 
+    def acts_for(self, user: str | None, what: str) -> str:
+        """The user whose things these are: the caller, unless another one is named, which administrators may."""
+        self.must_be_person()
+        name = self.name if user is None else user
+        if name != self.name and not self.is_admin:
+            raise NotAllowed(f"only an administrator may {what}")
+        return name
+
     def must_own(self, owner: int | None, user: str, what: str) -> None:
         """`user` is the owner's name, for the message."""
         self.must_be_person()

@@ -112,70 +112,38 @@ class Options:
         return all(ipaddress.ip_address(one).is_loopback for one in _addresses(self.host))
 
 
+class _Below:
+    """A place in the data folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "DataFolder", _: type["DataFolder"]) -> Path:
+        return folder.root / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class DataFolder:
     """The layout of the data folder: the one place that knows it."""
 
     root: Path
 
-    @property
-    def database(self) -> Path:
-        return self.root / "schedulearn.db"
-
-    @property
-    def reserve(self) -> Path:
-        """Space that the database is given when there is no other."""
-        return self.root / "reserve"
-
-    @property
-    def client_file(self) -> Path:
-        return self.root / "client.json"
-
-    @property
-    def clock(self) -> Path:
-        """How the service's clock stood against that of the machine."""
-        return self.root / "clock.json"
-
-    @property
-    def nudge_socket(self) -> Path:
-        return self.root / "nudge.sock"
-
-    @property
-    def beside_socket(self) -> Path:
-        """Where the scheduler is asked to do things beside running jobs."""
-        return self.root / "beside.sock"
-
-    @property
-    def snapshots(self) -> Path:
-        return self.root / "snapshots"
-
-    @property
-    def jobs(self) -> Path:
-        return self.root / "jobs"
-
-    @property
-    def reports(self) -> Path:
-        """What `compare` and `experiment run` wrote, a folder each, for the page."""
-        return self.root / "reports"
-
-    @property
-    def tls(self) -> Path:
-        """Certificates for engines at tcp://…: ca.pem, cert.pem and key.pem, or a folder of them for each host."""
-        return self.root / "tls"
-
-    @property
-    def own_tls(self) -> Path:
-        """The certificate that the service made for itself."""
-        return self.root / "tls-server"
+    database = _Below("schedulearn.db")
+    reserve = _Below("reserve")  # space that the database is given when there is no other
+    client_file = _Below("client.json")
+    clock = _Below("clock.json")  # how the service's clock stood against that of the machine
+    nudge_socket = _Below("nudge.sock")
+    beside_socket = _Below("beside.sock")  # where the scheduler is asked to do things beside running jobs
+    snapshots = _Below("snapshots")
+    jobs = _Below("jobs")
+    reports = _Below("reports")  # what `compare` and `experiment run` wrote, a folder each, for the page
+    tls = _Below("tls")  # for engines at tcp://…: ca.pem, cert.pem and key.pem, or a folder of them for each host
+    own_tls = _Below("tls-server")  # the certificate that the service made for itself
+    start_lock = _Below("start.lock")  # held while the first administrator is made, or client.json is changed
 
     def page_logins(self, by: str) -> Path:
         """Who is logged in to the page: to that of the service, or to one that runs alone. Two may run at once."""
         return self.root / f"{by}-logins.json"
-
-    @property
-    def start_lock(self) -> Path:
-        """Held while the first administrator is made, and while client.json is changed."""
-        return self.root / "start.lock"
 
     def lock(self, role: str) -> Path:
         return self.root / f"{role}.lock"

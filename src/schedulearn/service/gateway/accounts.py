@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Unpack
 
-from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotAllowed, NotFound
+from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound
 from schedulearn.service.common.auth import ADMIN, Authenticator, Caller, hash_token, new_token
 from schedulearn.service.common.identity import ROOT, Identities
 from schedulearn.store import Store, TokenRow, UserChanges, UserRole, UserRow
@@ -96,10 +96,7 @@ class Accounts:
         return [token for token in found if not token.has_ended(self._clock())]
 
     def add_token(self, caller: Caller, user: str | None, label: str) -> NewToken:
-        owner = caller.name if user is None else user
-        if owner != caller.name and not caller.is_admin:
-            raise NotAllowed("only an administrator may make a token for somebody else")
-        return self.make_token(owner, label)
+        return self.make_token(caller.acts_for(user, "make a token for another user"), label)
 
     def make_token(self, owner: str, label: str, lasts: float | None = None) -> NewToken:
         """`lasts` is how many seconds it is good for; None: until somebody revokes it."""

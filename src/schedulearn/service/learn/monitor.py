@@ -1,7 +1,6 @@
 """Looks at what every running worker uses, again and again, and writes it down."""
 
 import logging
-import threading
 from dataclasses import replace
 
 from schedulearn.core.domain.ids import WorkerId
@@ -9,6 +8,7 @@ from schedulearn.core.domain.job import Lease
 from schedulearn.core.domain.ports import Executor
 from schedulearn.core.domain.usage import Usage, cores_used
 from schedulearn.service.common.faults import log_fault
+from schedulearn.service.common.repeating import Repeating
 from schedulearn.store import Store, UsageSample
 
 _LOG = logging.getLogger(__name__)
@@ -16,29 +16,18 @@ EVERY = 5.0  # seconds between two looks at all workers
 _CLOSE_WITHIN = 10.0  # seconds
 
 
-class Monitor:
+class Monitor(Repeating):
     """A thread that asks the executor. That never waits for an engine, so a slow one delays no look at the others."""
 
     def __init__(self, store: Store, executor: Executor, every: float = EVERY) -> None:
-        self._store, self._executor, self._every = store, executor, every
+        super().__init__("monitor", every, "what workers use could not be written down")
+        self._store, self._executor = store, executor
         self._before: dict[WorkerId, Usage] = {}
         self._energy_before: dict[WorkerId, float] = {}  # joules that an earlier life of the service counted
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def close(self) -> None:
-        self._stop.set()
+        super().close()
         self._thread.join(_CLOSE_WITHIN)
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._every):
-            try:
-                self.look()
-            except Exception:  # a full disk, a database that is busy: the next look may do
-                log_fault(_LOG, "what workers use could not be written down")
 
     def look(self) -> None:
         """One look at every worker that holds a lease."""

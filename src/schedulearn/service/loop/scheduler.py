@@ -14,7 +14,7 @@ from schedulearn.core.control.state import REGROW_AFTER, Changes, State
 from schedulearn.core.domain import commands as cmd
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.errors import RoleTaken, SchedulearnError
-from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.ids import AttemptId, NodeName
 from schedulearn.core.domain.job import Attempt, Job, Worker
 from schedulearn.core.domain.node import Node, NodeState
 from schedulearn.core.domain.ports import Clock, Executor
@@ -343,15 +343,10 @@ class Scheduler:
                 if job.state is JobState.STOPPING:
                     self._executor.stop(worker.id, worker.node, self._grace(job))
 
-    def _start(self, command: cmd.StartAttempt) -> None:
-        attempt = self.state.attempts.get(command.attempt.job)
-        if attempt and attempt.id == command.attempt:
-            self._launch(attempt)
-
-    def _start_workers(self, command: cmd.StartWorkers) -> None:
-        attempt = self.state.attempts.get(command.attempt.job)
-        if attempt and attempt.id == command.attempt:
-            self._launch(attempt, command.ranks)
+    def _start(self, id: AttemptId, ranks: Collection[int] | None = None) -> None:
+        attempt = self.state.attempts.get(id.job)
+        if attempt and attempt.id == id:
+            self._launch(attempt, ranks)
 
     def _regroup(self, command: cmd.Regroup) -> None:
         job = self.state.jobs.get(command.worker.job)
@@ -365,15 +360,9 @@ class Scheduler:
             self._progress.watch(launch.worker, job.spec.metric)
             self._executor.start(launch)
 
-    def _stop_worker(self, command: cmd.StopWorker) -> None:
-        self._executor.stop(command.worker, command.node, command.grace)
-
     def _set_limits(self, command: cmd.SetLimits) -> None:
         limits = self._share_loops.within(command.worker, command.node, command.limits)
         self._executor.set_limits(command.worker, command.node, limits)
-
-    def _forget(self, command: cmd.ForgetJob) -> None:
-        self._executor.forget(command.job)
 
     def _add_node(self, command: cmd.AddNode) -> None:
         ledger = self.state.ledger.node(command.node)
@@ -462,14 +451,14 @@ class Scheduler:
 
 
 _ACTIONS: dict[type, Callable[[Scheduler, Any], None]] = {
-    cmd.StartAttempt: Scheduler._start,
-    cmd.StartWorkers: Scheduler._start_workers,
+    cmd.StartAttempt: lambda self, command: self._start(command.attempt),
+    cmd.StartWorkers: lambda self, command: self._start(command.attempt, command.ranks),
     cmd.Regroup: Scheduler._regroup,
-    cmd.StopWorker: Scheduler._stop_worker,
+    cmd.StopWorker: lambda self, command: self._executor.stop(command.worker, command.node, command.grace),
     cmd.PauseWorker: lambda self, command: self._executor.pause(command.worker, command.node),
     cmd.ResumeWorker: lambda self, command: self._executor.resume(command.worker, command.node),
     cmd.SetLimits: Scheduler._set_limits,
-    cmd.ForgetJob: Scheduler._forget,
+    cmd.ForgetJob: lambda self, command: self._executor.forget(command.job),
     cmd.AddNode: Scheduler._add_node,
     cmd.ForgetNode: Scheduler._forget_node,
 }

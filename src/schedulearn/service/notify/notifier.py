@@ -14,6 +14,7 @@ from schedulearn.core.domain.notice import Address, parse_address
 from schedulearn.core.domain.ports import Clock
 from schedulearn.core.domain.states import JobState
 from schedulearn.service.common.faults import log_fault
+from schedulearn.service.common.repeating import Repeating
 from schedulearn.service.notify import content
 from schedulearn.service.notify.errors import Undelivered
 from schedulearn.store import JobRow, NewNotice, Notice, Store
@@ -28,34 +29,27 @@ DELAYS = (5.0, 30.0, 120.0, 600.0, 3600.0, 3 * 3600.0, 12 * 3600.0)
 Send = Callable[[Notice], None]
 
 
-class Notifier:
+class Notifier(Repeating):
     def __init__(self, store: Store, clock: Clock, send: Send, delays: Sequence[float] = DELAYS) -> None:
         """`send` tries once, and raises Undelivered."""
+        super().__init__("notify", _EVERY, "notices could not be looked after; it is tried again")
         self._store, self._clock, self._send, self._delays = store, clock, send, delays
         self._looked = 0  # the last event that was looked at
-        self._stop = threading.Event()
         self._busy: set[str] = set()  # users with a notice on its way
         self._served: dict[str, int] = {}  # user -> number of the round in which one of theirs was sent last
         self._round = 0
         self._changed = threading.Condition()
         store.follow_ends()
 
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="notify", daemon=True).start()
-
     def close(self) -> None:
         """What is on its way gets a moment; what is not sent by then is sent, perhaps again, by the next service."""
-        self._stop.set()
+        super().close()
         with self._changed:
             self._changed.wait_for(lambda: not self._busy, _LAST_WORDS)
 
-    def _run(self) -> None:
-        while not self._stop.wait(_EVERY):
-            try:
-                self.follow()
-                self.deliver()
-            except Exception:
-                log_fault(_LOG, "notices could not be looked after; it is tried again")
+    def look(self) -> None:
+        self.follow()
+        self.deliver()
 
     # --- from the history to notices
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from schedulearn.core.domain.errors import InvalidSpec, NotAllowed, NotFound
+from schedulearn.core.domain.errors import InvalidSpec, NotFound
 from schedulearn.core.domain.notice import PUBLIC, Address, Cover, cover, parse_address
 from schedulearn.service.common.auth import Caller
 from schedulearn.service.notify import content, webhook
@@ -76,10 +76,7 @@ class Subscriptions:
         return len(targets)
 
     def _owner(self, caller: Caller, user: str | None) -> str:
-        caller.must_be_person()
-        name = caller.name if user is None else user
-        if name != caller.name and not caller.is_admin:
-            raise NotAllowed("only an administrator may look after the notices of somebody else")
+        name = caller.acts_for(user, "look after the notices of another user")
         if self._store.user(name) is None:
             raise NotFound(f"there is no user {name!r}")
         return name

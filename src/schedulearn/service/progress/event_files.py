@@ -18,6 +18,7 @@ from schedulearn.core.domain.ports import Clock
 from schedulearn.core.domain.spec import Metric
 from schedulearn.service.common.effort import Effort
 from schedulearn.service.common.faults import log_fault
+from schedulearn.service.common.repeating import Repeating
 from schedulearn.service.progress.reports import say_dropped
 from schedulearn.service.progress.tags import full_name, likeness
 from schedulearn.service.progress.tensorboard.files import EventFiles
@@ -51,15 +52,15 @@ class _Watched:
     points: list[Point] = field(default_factory=list)  # that are not stored yet
 
 
-class EventFileWatcher:
+class EventFileWatcher(Repeating):
     """Reads the event files of running jobs as they grow."""
 
     def __init__(self, store: Store, folders: Folders, clock: Clock) -> None:
+        super().__init__("event files", _EVERY, "event files could not be read")
         self._store, self._folders, self._clock = store, folders, clock
         self._watched: dict[JobId, _Watched] = {}
         self._ended: dict[WorkerId, _Watched] = {}  # by the last worker: those of which not all is stored
         self._lock = threading.Lock()  # also keeps one look at a time
-        self._stop = threading.Event()
 
     def watch(self, worker: WorkerId, metric: Metric) -> None:
         with self._lock:
@@ -88,16 +89,6 @@ class EventFileWatcher:
     def _conclude(self, worker: WorkerId) -> None:
         if (watched := self._ended.get(worker)) and self._look(worker, watched, _AT_THE_END, Effort(_LAST_EFFORT)):
             del self._ended[worker]
-
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="event files", daemon=True).start()
-
-    def close(self) -> None:
-        self._stop.set()
-
-    def _run(self) -> None:
-        while not self._stop.wait(_EVERY):
-            self.look()
 
     def look(self) -> None:
         """See what is new in the files of all jobs."""

@@ -3,7 +3,6 @@
 import logging
 import re
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from schedulearn.executors.common import logs
 from schedulearn.executors.common.paths import SPOOL
 from schedulearn.service.common.effort import Effort
 from schedulearn.service.common.faults import log_fault
+from schedulearn.service.common.repeating import Repeating
 from schedulearn.service.progress.event_files import EventFileWatcher, Folders
 from schedulearn.service.progress.output import LONGEST, Reader, clean
 from schedulearn.service.progress.reports import add_reports, say_missing
@@ -72,7 +72,7 @@ class _Watched:
         del self.points[: len(found.points)]
 
 
-class ProgressWatcher:
+class ProgressWatcher(Repeating):
     """Reads the output of running workers as it grows, and the event files of their jobs."""
 
     def __init__(
@@ -83,13 +83,13 @@ class ProgressWatcher:
         job_folders: Folders = lambda _: (),
     ) -> None:
         """`job_folders` are those of a job in which it may write event files."""
+        super().__init__("progress", _EVERY, "progress could not be read", rest=1.0)  # however much is printed
         self._store, self._folder_of, self._clock = store, folder_of, clock
         self._event_files = EventFileWatcher(store, job_folders, clock)
         self._watched: dict[WorkerId, _Watched] = {}
         self._ended: dict[WorkerId, _Watched] = {}  # those of which not all is read and stored
         self._spools: set[WorkerId] = set()  # of workers that ended, and not stored yet
         self._lock = threading.Lock()  # also keeps one look at a time
-        self._stop = threading.Event()
 
     def watch(self, worker: WorkerId, metric: Metric, leads: bool = False) -> None:
         """Follow this worker from where it was last read, if it is the first, or leads those who are left."""
@@ -148,18 +148,11 @@ class ProgressWatcher:
 
     def start(self) -> None:
         self._event_files.start()
-        threading.Thread(target=self._run, name="progress", daemon=True).start()
+        super().start()
 
     def close(self) -> None:
         self._event_files.close()
-        self._stop.set()
-
-    def _run(self) -> None:
-        took = 0.0
-        while not self._stop.wait(max(_EVERY, took)):  # however much is printed: half of the time is for others
-            began = time.monotonic()
-            self.look()
-            took = time.monotonic() - began
+        super().close()
 
     def look(self) -> None:
         """See what is new in the output of all workers."""

@@ -3,8 +3,6 @@
 import logging
 import os
 import shutil
-import threading
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +14,12 @@ from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.ports import Clock, EventSink
 from schedulearn.core.domain.units import format_size
 from schedulearn.service.common.config import DataFolder
+from schedulearn.service.common.repeating import Repeating
 from schedulearn.store import Store
 
 _LOG = logging.getLogger(__name__)
 _LOOK_EVERY = 1.0  # seconds
-_WALK_SHARE = 0.05  # of the time, at the most, while the disk is nearly full
+_WALK_REST = 20.0  # times as long as a look took: walking is slow, and the disk may stay nearly full
 _LOW, _LOW_SHARE = 512 << 20, 0.025  # bytes, or a part of a small disk: with less left it is nearly full
 _RESERVE, _RESERVE_SHARE = 64 << 20, 0.05
 _GROWTH = 0.125  # of what nearly full is: who grew by less fills no disk
@@ -135,22 +134,16 @@ class _Look:
     sizes: Mapping[JobId, int]
 
 
-class DiskGuard:
+class DiskGuard(Repeating):
     """Stops jobs that take more than they may, and the one that fills the disk. Housekeeping tells it the sizes."""
 
     def __init__(self, store: Store, folder: DataFolder, clock: Clock, post: EventSink, most_per_job: int) -> None:
         """`most_per_job`: bytes; 0: any amount."""
+        super().__init__("disk", _LOOK_EVERY, "the disk could not be looked at", rest=_WALK_REST)
         self._store, self._folder, self._clock, self._post = store, folder, clock, post
         self._most, self._reserve = most_per_job, Reserve(folder)
         self._sizes = Sizes(folder)
         self._before: _Look | None = None  # when the disk was last well
-        self._stop = threading.Event()
-
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="disk", daemon=True).start()
-
-    def close(self) -> None:
-        self._stop.set()
 
     def measured(self, sizes: Mapping[JobId, int]) -> None:
         """All folders were just looked at."""
@@ -182,13 +175,3 @@ class DiskGuard:
 
     def _running(self) -> set[JobId]:
         return {lease.worker.job for lease in self._store.leases()}
-
-    def _run(self) -> None:
-        wait = _LOOK_EVERY
-        while not self._stop.wait(wait):
-            began, wait = time.monotonic(), _LOOK_EVERY
-            try:
-                self.look()
-            except Exception as error:  # the database may be what has no space
-                _LOG.warning("the disk could not be looked at: %s", error)
-            wait = max(wait, (time.monotonic() - began) / _WALK_SHARE)

@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -16,7 +15,7 @@ from schedulearn.core.domain.states import FINISHED
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.executors.process.claim import runs
 from schedulearn.service.common.config import DataFolder
-from schedulearn.service.common.faults import log_fault
+from schedulearn.service.common.repeating import Repeating
 from schedulearn.service.upkeep.disk import Size, Sizes, folder_size
 from schedulearn.store import Store
 
@@ -62,7 +61,7 @@ def _remove(folder: Path) -> None:
         _LOG.warning("%s cannot be removed: %s", folder, error)
 
 
-class Housekeeper:
+class Housekeeper(Repeating):
     """Removes what need not be kept. Never touches anything of a job that is not finished."""
 
     def __init__(
@@ -76,16 +75,12 @@ class Housekeeper:
         measured: Callable[[Mapping[JobId, int]], None] = lambda _: None,
     ) -> None:
         """`measured` is told the size of each job's folder, about once a minute."""
+        trouble = "housekeeping failed; it is tried again later"
+        super().__init__("housekeeping", _MEASURE_EVERY, trouble, first=_FIRST_MEASURE)
         self._sizes, self._measured = Sizes(folder), measured
         self._store, self._folder, self._clock = store, folder, clock
         self._keep_seconds, self._keep_bytes, self._keep_audit = keep_seconds, keep_bytes, keep_audit
-        self._stop = threading.Event()
-
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="housekeeping", daemon=True).start()
-
-    def close(self) -> None:
-        self._stop.set()
+        self._cleaned_at = time.monotonic()
 
     def clean(self) -> list[JobId]:
         """One round; the jobs whose files were removed."""
@@ -108,18 +103,11 @@ class Housekeeper:
         here = [node.name for node in self._store.list_nodes() if not node.address or node.address.startswith("unix:")]
         self._store.set_setting("storage", dict.fromkeys(here[:1], taken))
 
-    def _run(self) -> None:
-        cleaned_at = time.monotonic()
-        wait = _FIRST_MEASURE
-        while not self._stop.wait(wait):
-            wait = _MEASURE_EVERY
-            try:
-                if time.monotonic() - cleaned_at >= _EVERY:
-                    cleaned_at = time.monotonic()
-                    self.clean()
-                self.note_storage()
-            except Exception:
-                log_fault(_LOG, "housekeeping failed; it is tried again later")
+    def look(self) -> None:
+        if time.monotonic() - self._cleaned_at >= _EVERY:
+            self._cleaned_at = time.monotonic()
+            self.clean()
+        self.note_storage()
 
     def _clean_jobs(self) -> list[JobId]:
         on_disk = self._sizes.on_disk()
