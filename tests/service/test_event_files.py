@@ -176,7 +176,7 @@ def test_folders_that_did_not_change_are_not_read_again(root: Path, monkeypatch:
     files = EventFiles(root, 0.0)
     assert steps(files) == [1]
     opened: list[Any] = []
-    monkeypatch.setattr(files.os, "scandir", lambda fd: opened.append(fd))
+    monkeypatch.setattr(os, "scandir", lambda fd: opened.append(fd))
     with (root / "a" / NAME).open("ab") as file:
         file.write(event(2.0, 2, loss=1.0))
     assert steps(files) == [2]

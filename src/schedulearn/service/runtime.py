@@ -52,7 +52,7 @@ class Runtime:
         self._stack = ExitStack()
         self._scheduler: Scheduler | None = None
         self._thread: threading.Thread | None = None
-        self.warnings: list[str] = []  # what whoever starts the scheduler must know
+        self.warnings: list[str] = []  # what an administrator must know when the scheduler starts
 
     def __enter__(self) -> "Runtime":
         with ExitStack() as undo:
@@ -81,7 +81,7 @@ class Runtime:
     def _first_start(self) -> str | None:
         """The first administrator and its token; None if there is one already.
 
-        The store comes last: whoever is killed on the way begins anew, and nobody is locked out.
+        The store comes last: after a kill on the way it begins anew, and no administrator is locked out.
         """
         with self._alone():  # API and scheduler may be started at the same time
             if self.store.tokens() and not self._drop_damaged_client_file():
@@ -116,7 +116,7 @@ class Runtime:
         temporary.replace(path)
 
     def _drop_damaged_client_file(self) -> bool:
-        """Nobody could use this machine's command line, and the token in the file is known nowhere else."""
+        """Without it this machine's command line could not be used, and the token in the file is known nowhere else."""
         path = self.folder.client_file
         if not path.exists() or _read(path) is not None:
             return False
@@ -158,7 +158,7 @@ class Runtime:
         self._start_helpers(progress, node_manager.fleet, self._scheduler, notifier)
 
     def _identities(self) -> Identities:
-        """Decide whom jobs run as here, and tell it to the API."""
+        """Decide which accounts jobs run as here, and tell it to the API."""
         options = self.options
         known = Identities.here(options.uids, options.root_jobs, options.executor != "docker")
         users = self.store.users()
@@ -266,7 +266,7 @@ def _read(path: Path) -> dict[str, str] | None:
 
 
 def make_data_folder(root: Path) -> None:
-    """Nobody else's business; but where jobs run as other users and see all mounts, they must get through to theirs."""
+    """Closed to other users; but where jobs run as other users and see all mounts, they must get through to theirs."""
     pass_through = os.geteuid() == 0 and not detect_mounts().possible
     root.mkdir(parents=True, exist_ok=True, mode=0o700)  # one that is there keeps its mode
     if pass_through:

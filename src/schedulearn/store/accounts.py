@@ -86,7 +86,7 @@ class Accounts(Part):
             record_act(connection, "user.remove", f"user {name}", name)
 
     def user_of(self, job: JobId) -> UserRow | None:
-        """Whose job it is; None if the user is gone, whoever may have the name now."""
+        """Whose job it is; None if the user is gone, also if another one has the name now."""
         query = sa.select(users).join(jobs, jobs.c.owner == users.c.id).where(jobs.c.id == job)
         return next(iter(self._all(UserRow, query)), None)
 
@@ -120,7 +120,7 @@ class Accounts(Part):
         return _token_from(row) if row else None
 
     def tokens(self, user: str | None = None) -> list[TokenRow]:
-        """People's tokens, of one user or of all; those of attempts are not listed."""
+        """Users' own tokens, of one user or of all; those of attempts are not listed."""
         query = sa.select(tokens).where(tokens.c.job.is_(None)).order_by(tokens.c.id)
         if user is not None:
             query = query.where(tokens.c.user == user)

@@ -1,7 +1,7 @@
-"""The audit log: who did what to whose things, and from where. Rows are only ever added; the oldest go with time.
+"""The audit log: what was done by which caller, and from where. Rows are only ever added; the oldest go with time.
 
-Store methods that are somebody's act write their line in their own transaction: both are kept, or neither. Who acts is
-said by whoever takes the call (`acting`); what the service does by itself is in the history, not here.
+Store methods that are an act of a caller write their line in their own transaction: both are kept, or neither. The
+caller is named where the call is taken (`acting`); what the service does by itself is in the history, not here.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class Audit(Part):
     def add_audit(
         self, actor: Actor, action: str, object: str, owner: str = "", outcome: str = DONE, **data: Any
     ) -> None:
-        """Of somebody who is named, and of what was refused."""
+        """By a caller that is named, and of what was refused."""
         with self._db.write() as connection:
             _insert(connection, actor, action, object, owner, outcome, data)
 
@@ -57,7 +57,7 @@ class Audit(Part):
 
 
 def record_act(connection: sa.Connection, action: str, object: str, owner: str = "", **data: Any) -> None:
-    """In the transaction of the act itself. Nothing if nobody is acting: the service's own doings are its history."""
+    """In the transaction of the act itself. Nothing without a caller: what the service does is its history."""
     if actor := acting.get():
         _insert(connection, actor, action, object, owner, DONE, data)
 

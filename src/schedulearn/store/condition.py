@@ -13,7 +13,7 @@ _NOT_AGAIN = 60.0  # seconds: what fails and works by turns is told once in that
 
 
 class Deed(IntEnum):
-    """What was done with the database. Whoever can do one of these can do those before it."""
+    """What was done with the database. What can do one of these can do those before it."""
 
     READ = 1
     BEGIN = 2  # to write
@@ -56,7 +56,7 @@ class Condition:
         _LOG.warning("%s; it is tried again until it can be used", why)
 
     def worked(self, deed: Deed) -> None:
-        if self._since is None:  # nearly always, and then nobody has to wait for the lock
+        if self._since is None:  # nearly always, and then no wait for the lock is needed
             return
         with self._lock:
             if self._since is None or deed < self._failed:
@@ -67,7 +67,7 @@ class Condition:
             _LOG.warning("the database %s can be used again, after %.0f s", self._place, lost_for)
 
     def lost_for(self) -> float:
-        """Seconds since it has not answered, or failed; 0: all is well as far as is known."""
+        """Seconds since it has not answered, or failed; 0: it can be used, as far as is known."""
         with self._lock:
             now = time.monotonic()
             slow = [began for began in self._waiting.values() if now - began > _SOON]

@@ -21,9 +21,9 @@ from schedulearn.store.condition import Condition, Deed
 from schedulearn.store.stalls import HasSocket, StallGuard
 
 _BUSY_SECONDS = 30.0
-_LEAST_WAIT = 0.5  # seconds, also of those who are in a hurry while the database has been away for long
-_ANSWERS = 5.0  # seconds within which a PostgreSQL that is well takes a connection, or shows that one is good
-_LONGEST_HURRIED = 20.0  # seconds for one transaction of those who are in a hurry, if PostgreSQL stalls in the middle
+_LEAST_WAIT = 0.5  # seconds, also of hurried callers while the database has been away for long
+_ANSWERS = 5.0  # seconds within which a healthy PostgreSQL takes a connection, or shows that one is good
+_LONGEST_HURRIED = 20.0  # seconds for one transaction of a hurried caller, if PostgreSQL stalls in the middle
 # The other machine may have gone without a word: its end of a connection is asked after.
 _KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
 # What a connection remembers: for how many seconds it may wait for the lock, and what SQLite was told of that.
@@ -51,7 +51,7 @@ class Database:
         self.condition = Condition(self.place)
 
     def hurried(self, seconds: float) -> "Database":
-        """The same, for those who would rather be told that it cannot be used than wait for it any longer."""
+        """The same, for callers that would rather be told that it cannot be used than wait for it any longer."""
         other = copy(self)
         other._patience = seconds
         return other
@@ -66,7 +66,7 @@ class Database:
     def write(self) -> Iterator[sa.Connection]:
         """One transaction; no other writes at the same time, so what it reads stays true until it commits.
 
-        It also makes serial numbers appear in their order, which those who follow the log by serial rely on.
+        It also makes serial numbers appear in their order, which readers that follow the log by serial rely on.
         """
         with self._in_our_words(Deed.WRITE), self._writing() as connection:
             yield connection
@@ -83,7 +83,7 @@ class Database:
             yield connection
 
     def _until(self) -> float | None:
-        """While it has been away for long already nobody waits long: threads are needed for those who can be served."""
+        """While it has been away for long already, no caller waits long: threads are needed for what can be served."""
         if self._patience is None:
             return None
         return time.monotonic() + max(_LEAST_WAIT, self._patience - self.condition.lost_for())

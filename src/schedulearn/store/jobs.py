@@ -68,7 +68,7 @@ class Jobs(Part):
     ) -> JobId:
         """Take in a job: its row, the first line of its history, and a request that tells the scheduler.
 
-        `owner` is the user's id (None: of whoever has the name now); NotFound if there is no such user any more.
+        `owner` is the user's id (None: of the user with that name now); NotFound if there is no such user any more.
         With `once`, a submission that was taken before makes no second job: the first one is the answer. OverLimit
         if the user has `most` unfinished jobs already (0: any number), or their specs `most_text` characters.
         """
@@ -199,7 +199,7 @@ class Jobs(Part):
         return {state: counts.get(state, 0) for state in JobState}
 
     def last_succeeded(self) -> tuple[float, JobId] | None:
-        """When the last job ended that ended well, and which it was."""
+        """When the last job ended that succeeded, and which it was."""
         query = sa.select(jobs.c.finished_at, jobs.c.id).where(jobs.c.state == JobState.SUCCEEDED)
         query = query.order_by(jobs.c.finished_at.desc(), jobs.c.id.desc()).limit(1)
         with self._db.read() as connection:
@@ -208,7 +208,7 @@ class Jobs(Part):
 
 
 def _owner(connection: sa.Connection, user: str, id: int | None) -> int | None:
-    """Removed users submit nothing, even if their name has been given to somebody else meanwhile."""
+    """Removed users submit nothing, even if their name has been given to another user meanwhile."""
     found = connection.execute(sa.select(users.c.id).where(users.c.name == user)).scalar()
     if id is not None and found != id:
         raise NotFound(f"there is no user {user} any more")
@@ -274,7 +274,7 @@ def _rows(connection: sa.Connection, found: Sequence[sa.Row[Any]]) -> list[JobRo
 
 
 def _placements(connection: sa.Connection, ids: Sequence[JobId]) -> dict[JobId, tuple[Placement, ...]]:
-    """Where the workers of these jobs are. Who was told to leave holds its lease still, but does not count."""
+    """Where the workers of these jobs are. One that was told to leave still holds its lease, but does not count."""
     table, own = leases.c, workers.c
     same = (table.job == own.job) & (table.attempt == own.attempt) & (table.rank == own.rank)
     placements: dict[JobId, tuple[Placement, ...]] = {}

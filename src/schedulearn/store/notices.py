@@ -1,4 +1,4 @@
-"""Notices of the ends of jobs: whom users want to be told, what waits to be sent, and what became of it."""
+"""Notices of the ends of jobs: where users want them sent, what waits to be sent, and what became of it."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
@@ -24,7 +24,7 @@ _WAITS = notices.c.state == "waiting"
 
 
 class Notices(Part):
-    # --- whom to tell
+    # --- where to
 
     def subscription(self, user: str) -> Subscription:
         with self._db.read() as connection:
@@ -53,7 +53,7 @@ class Notices(Part):
     # --- what has ended
 
     def follow_ends(self) -> None:
-        """From now on, if they were never followed: nobody is told of what is long over."""
+        """From now on, if they were never followed: users are not told of what is long over."""
         with self._db.write() as connection:
             if read_setting(connection, _SEEN, None) is None:
                 connection.execute(self._db.upsert(settings), {"key": _SEEN, "value": last_serial(connection)})
@@ -61,7 +61,7 @@ class Notices(Part):
     def new_ends(self, after: int = 0, limit: int = 500) -> tuple[list[StoredEvent], int]:
         """Ends of jobs of which no notices were made yet, in their order, and the last event that was looked at.
 
-        Whoever has looked at all up to `after` says so: not every look need go through the same events.
+        `after`: all events up to it were looked at. Not every look need go through the same events.
         """
         with self._db.read() as connection:
             seen = max(after, read_setting(connection, _SEEN, 0))

@@ -1,4 +1,4 @@
-"""Who acts: a lease on a role, and a fence number that tells the present holder from an earlier one."""
+"""Which process acts: a lease on a role, and a fence number that tells the present holder from an earlier one."""
 
 import sqlalchemy as sa
 
@@ -40,7 +40,7 @@ class Roles(Part):
             connection.execute(sa.update(roles).where(mine).values(holder=None))
 
     def role_seen(self, role: str) -> float | None:
-        """When its holder last renewed it; None: nobody plays it."""
+        """When its holder last renewed it; None: no process plays it."""
         with self._db.read() as connection:
             query = sa.select(roles.c.renewed_at).where((roles.c.role == role) & roles.c.holder.is_not(None))
             return connection.execute(query).scalar_one_or_none()

@@ -46,7 +46,7 @@ def _look_at_file(database: Database, path: Path) -> None:
     if path.exists() and not path.is_file():
         raise StoreError(f"the database {path} cannot be opened: it is not a file")
     try:
-        # Specs hold people's secrets: nobody else may read the file. SQLite's side files take over its mode.
+        # Specs hold users' secrets: no other user may read the file. SQLite's side files take over its mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise StoreError(f"the database {path} cannot be opened for writing: {error.strerror}") from error

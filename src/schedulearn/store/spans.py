@@ -1,4 +1,4 @@
-"""Who ran where and when: the time of each worker on its node, for the timeline."""
+"""Where and when workers ran: the time of each on its node, for the timeline."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Connections whose server does not answer any more: whoever waits for it is told, instead of waiting without end.
+"""Connections whose server does not answer any more: what waits for it is told, instead of waiting without end.
 
 A server that is stopped, or gone without a word, leaves its connections open, and the driver waits for ever.
 """
@@ -53,5 +53,5 @@ class StallGuard:
                     del self._watched[one]
                     with suppress(OSError):  # it has just been closed
                         one.shutdown(socket.SHUT_RDWR)
-                # With nobody to watch it sleeps; a newcomer notifies.
+                # With nothing to watch it sleeps; a new one notifies.
                 self._changed.wait(min(self._watched.values()) - now if self._watched else None)

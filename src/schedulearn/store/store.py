@@ -36,7 +36,7 @@ class Store(
     """
 
     def hurried(self, seconds: float) -> "Store":
-        """The same store for those who wait at most so long for others to write; then it is StoreAway."""
+        """The same store for callers that wait at most so long for others to write; then it is StoreAway."""
         return Store(self._db.hurried(seconds))
 
     def probe(self) -> None:

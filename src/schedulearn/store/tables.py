@@ -300,7 +300,7 @@ users = Table(
     Column("uid", Big),
     Column("gid", Big),
     Column("max_priority", Integer),
-    Column("id", Big, nullable=False),  # never used twice: whoever is given a removed user's name is somebody else
+    Column("id", Big, nullable=False),  # never used twice: a removed user's name may be given to another
     Index("ux_users_id", "id", unique=True),
 )
 
@@ -337,7 +337,7 @@ roles = Table(
     Column("ttl", Time, nullable=False),
 )
 
-# Whom each user wants to be told of the ends of their jobs.
+# Where each user wants notices of the ends of their jobs sent.
 subscriptions = Table(
     "subscriptions",
     metadata,
@@ -364,7 +364,7 @@ notices = Table(
     sqlite_autoincrement=True,
 )
 
-# Who uploaded which project folder. The archive itself is a file, kept once however many have it.
+# Which users have uploaded a project folder. The archive itself is a file, kept once however many have it.
 snapshots = Table(
     "snapshots",
     metadata,
@@ -387,18 +387,18 @@ submissions = Table(
     Index("ix_submissions_at", "at"),
 )
 
-# Who did what to whose things. Only ever appended to, and kept longer than jobs.
+# What was done by which caller. Only ever appended to, and kept longer than jobs.
 audit = Table(
     "audit",
     metadata,
     Column("serial", Big, Identity(), primary_key=True),
     Column("at", Time, nullable=False),
     Column("actor", Words, nullable=False),  # the caller's name then
-    Column("actor_id", Big),  # users.id; NULL: nobody, or the service itself
+    Column("actor_id", Big),  # users.id; NULL: not known, or the service itself
     Column("origin", Words, nullable=False),  # the address that the call came from
     Column("action", Words, nullable=False),  # e.g. job.cancel
     Column("object", Words, nullable=False),  # e.g. job 17
-    Column("owner", Words, nullable=False),  # whose it is; "": nobody's
+    Column("owner", Words, nullable=False),  # the user whose it is; "": none
     Column("outcome", Words, nullable=False),  # done, or why it was refused
     Column("data", Json, nullable=False),
     Index("ix_audit_actor", "actor", "serial"),

@@ -92,7 +92,7 @@ class JobRow:
     attempts: int  # how many there were
     placement: tuple[Placement, ...]  # now; by rank
     progress: Progress | None
-    owner: int | None = None  # the id of the user who submitted it, whoever has that name now
+    owner: int | None = None  # the id of the user that submitted it, as names may change hands
 
 
 class StoredEvent(NamedTuple):
@@ -231,9 +231,9 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who does something, for the audit log."""
+    """The caller of an act, for the audit log."""
 
-    name: str  # "": nobody whom we know
+    name: str  # "": not known
     id: int | None  # users.id
     origin: str  # the address that the call came from
     at: float  # when it came
@@ -249,7 +249,7 @@ class AuditEntry(NamedTuple):
     origin: str
     action: str  # e.g. job.cancel
     object: str  # e.g. job 17
-    owner: str  # whose it is; "": nobody's
+    owner: str  # the user whose it is; "": none
     outcome: str  # done, or why it was refused
     data: dict[str, Any]
 
@@ -264,7 +264,7 @@ class Once(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Whom a user wants to be told of the ends of their jobs."""
+    """Where a user wants notices of the ends of their jobs sent."""
 
     addresses: tuple[str, ...] = ()
     given: tuple[str, ...] = ()  # those that an administrator gave: no rule needs to cover them
@@ -310,7 +310,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Who ran where and when."""
+    """Where and when workers ran."""
 
     spans: list[Span]  # the newest first
     total: int  # of all that match

@@ -19,7 +19,7 @@ class Upkeep(Part):
         part = to.with_name(to.name + ".part")
         try:
             part.unlink(missing_ok=True)
-            os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))  # it holds people's secrets
+            os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))  # it holds users' secrets
             _copy(self._db.path, part)
             _sync(part)
             part.replace(to)

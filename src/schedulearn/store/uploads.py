@@ -1,4 +1,4 @@
-"""Whose the uploaded project folders are. The archives themselves are files, each kept once."""
+"""Which users have uploaded which project folders. The archives themselves are files, each kept once."""
 
 from collections.abc import Iterable
 
@@ -37,7 +37,7 @@ class Uploads(Part):
             _check_room(connection, owner, sha256, size, most)
 
     def drop_snapshots(self, hashes: Iterable[str]) -> None:
-        """Nobody has them any more."""
+        """No user has them any more."""
         with self._db.write() as connection:
             for sha256 in hashes:
                 connection.execute(sa.delete(snapshots).where(snapshots.c.sha256 == sha256))

@@ -18,15 +18,15 @@ _RENEW_EVERY = 3600.0  # seconds: however often a log-in is used, this is how of
 
 
 class NotAuthenticated(SchedulearnError):
-    """No token, or one that nobody has."""
+    """No token, or one that is not known."""
 
 
 class NoToken(NotAuthenticated):
-    """Nobody has tried to be anybody."""
+    """No token was shown."""
 
 
 class NotYours(NotAllowed):
-    """It belongs to somebody else."""
+    """It belongs to another user."""
 
     def __init__(self, what: str, owner: str) -> None:
         self.owner = owner
@@ -35,13 +35,13 @@ class NotYours(NotAllowed):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody with a valid token. A job's own token (`attempt` is set) is good for its reports and groups alone."""
+    """A user or a job with a valid token. A job's own (`attempt` is set) is good for its reports and groups alone."""
 
     name: str
     role: str
     max_priority: int = 100  # the highest priority that the caller may give
     attempt: AttemptId | None = None
-    id: int = 0  # the user's: a name may be given to somebody else; 0: none, as of a job
+    id: int = 0  # the user's: a name may be given to another user; 0: none, as of a job
 
     @property
     def is_admin(self) -> bool:
@@ -118,7 +118,7 @@ class Authenticator:
         return caller
 
     def forget(self) -> None:
-        """Look everybody up again: a token or a user has changed."""
+        """Look all callers up again: a token or a user has changed."""
         self._changes += 1
         self._cache.clear()
 

@@ -41,7 +41,7 @@ class SteadyClock:
 
 
 def resumed(file: Path) -> SteadyClock:
-    """A clock that goes on as that of the last life did: the machine's may have been set while nobody looked."""
+    """A clock that goes on as that of the last life did: the machine's may have been set meanwhile."""
     try:
         known = json.loads(file.read_text())
         return SteadyClock(float(known["ahead"]) if known["boot_id"] == boot_id() else None)

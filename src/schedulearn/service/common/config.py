@@ -55,7 +55,7 @@ class Options:
     regrow_after: float = 30.0  # seconds after which a job that lost a worker, and went on, may grow again
     page: bool = True  # whether the API has the web page beside it
     mail_command: str = ""  # takes an e-mail on its standard input; "": no e-mails are sent
-    allow_notify: tuple[str, ...] = ()  # addresses that anybody may have told of the ends of their jobs
+    allow_notify: tuple[str, ...] = ()  # addresses to which every user may have notices sent
     url: str = ""  # the address that jobs are given; "": that of host and port
     caps: Caps = Caps()  # of one user
     keep_audit: float = 400 * 86400.0  # seconds for which the audit log is kept
@@ -99,7 +99,7 @@ class Options:
 
     @property
     def listens(self) -> bool:
-        """Whether anybody can connect to it: not to a scheduler alone."""
+        """Whether clients can connect to it: not to a scheduler alone."""
         return self.roles != {"scheduler"}
 
     @property

@@ -1,4 +1,4 @@
-"""Whom the jobs of each user run as, and what separates them: decided where jobs run, told to whoever asks."""
+"""The accounts that each user's jobs run as, and what separates them: decided where jobs run, kept in the store."""
 
 import os
 import pwd
@@ -45,7 +45,7 @@ class Identities:
     def tell(self, store: Store) -> None:
         store.set_setting(_SETTING, asdict(self))
 
-    # --- whom jobs run as
+    # --- the account of a job
 
     def in_container(self, user: UserRow) -> Ids:
         """Never root, whatever the user may be outside of it."""
@@ -98,7 +98,7 @@ class Identities:
             raise InvalidSpec("name", f"its uid would be that of {taken} on this machine", "start with other --uids")
 
     def check_all(self, users: Iterable[UserRow]) -> None:
-        """SchedulearnError if two could run as one user, or one as somebody else. For the start of a scheduler."""
+        """SchedulearnError if two could run as one user, or one as another account. For the start of a scheduler."""
         for user in users:
             uid = self.first + user.id
             if user.uid is not None and self.first <= user.uid <= self.last:
@@ -115,7 +115,7 @@ class Identities:
     # --- in words
 
     def warnings(self, users: Iterable[UserRow]) -> list[str]:
-        """What whoever starts the service must know."""
+        """What an administrator must know when the service starts."""
         if not self.processes:
             return []
         if not self.root:
@@ -126,7 +126,7 @@ class Identities:
         return [f"Jobs of {', '.join(rooted)} run as root, with all rights on this machine."] if rooted else []
 
     def notes(self, user: UserRow, others: int) -> list[str]:
-        """What whoever adds or changes a user must know."""
+        """What an administrator must know when a user is added or changed."""
         if not self.processes:
             return []
         if not self.root and self.as_process(user) is None:
@@ -158,7 +158,7 @@ def _main_group(uid: int) -> int:
 
 
 def _known(uid: int) -> str:
-    """Who has this uid on this machine; nobody should."""
+    """The name of the account with this uid on this machine; there should be none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -29,7 +29,7 @@ class RoleLock:
 
     def acquire(self) -> None:
         """RoleTaken, naming the holder, if another process has it."""
-        # Whoever can open a file can lock it, and keep the service from starting.
+        # A process that can open a file can lock it, and keep the service from starting.
         file = open(self._path, "a+", opener=partial(os.open, mode=0o600))  # noqa: SIM115 - open while it plays the role
         try:
             os.fchmod(file.fileno(), 0o600)
@@ -78,7 +78,7 @@ class SchedulerLease:
         self._renewed_at = 0.0
 
     def take(self, *, shared_database: bool) -> None:
-        """Call with the data folder's lock held: on a database of our own nobody else can be alive then."""
+        """Call with the data folder's lock held: on a database of our own no other scheduler can be alive then."""
         self._renewed_at = self._clock.now()
         self.fence = self._store.take_role("scheduler", self._holder, self._renewed_at, TTL, steal=not shared_database)
 

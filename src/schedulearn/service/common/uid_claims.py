@@ -20,7 +20,7 @@ def claimed(first: int, last: int, data: Path, folder: Path = _FOLDER) -> Iterat
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(mine, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError:  # no such folder here: then nobody can tell
+    except OSError:  # no such folder here: then it cannot be told
         yield []
         return
     try:

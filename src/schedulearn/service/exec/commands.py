@@ -25,7 +25,7 @@ class Commands:
         self._socket = DataFolder(data).beside_socket
 
     async def run(self, caller: Caller, job: JobId, rank: int, command: Sequence[str]) -> AsyncIterator[bytes]:
-        """Output and exit code as parcels. The command is ended when nobody reads them any more."""
+        """Output and exit code as parcels. The command is ended when they are not read any more."""
         worker = await asyncio.to_thread(self._running, caller, job, rank, command[0])
         asked = {"worker": str(worker.id), "node": worker.node, "command": list(command), "by": caller.name}
         return (await Session.begin(self._socket, asked)).parcels()

@@ -18,7 +18,7 @@ from schedulearn.executors.common.beside import STDERR, STDOUT, NotRunning
 ALIVE, EXIT, PROBLEM, BEGUN = 0, 3, 4, 5  # besides STDOUT and STDERR
 HEADER = struct.Struct(">BI")
 LARGEST = 2 << 20  # bytes of one content
-BEAT = 5.0  # seconds: nobody is silent for longer
+BEAT = 5.0  # seconds: neither side is silent for longer
 SILENCE = 30.0  # seconds without a word after which the other side is given up
 
 __all__ = ["ALIVE", "BEAT", "BEGUN", "EXIT", "HEADER", "PROBLEM", "SILENCE", "STDERR", "STDOUT"]

@@ -39,7 +39,7 @@ class ExecServer:
         with short_path(self._path) as name:
             listening.bind(name)
         self._path.chmod(0o600)
-        listening.listen()  # nobody gets in before this
+        listening.listen()  # no client gets in before this
         self._listening = listening
         threading.Thread(target=self._listen, args=(listening,), name="exec", daemon=True).start()
 
@@ -123,7 +123,7 @@ class _Files:
         return ((STDOUT, chunk) for chunk in self._chunks)
 
     def end(self) -> None:
-        """Nobody takes any more of it: that is enough."""
+        """No more of it is taken: that is enough."""
 
 
 class _Carrier:
@@ -168,7 +168,9 @@ class _Carrier:
             last = of_error(SchedulearnError(f"the command was lost: {error}"))
         with suppress(OSError):
             self._send(last)
-            self._connection.shutdown(socket.SHUT_RDWR)  # all is said; this also wakes whoever waits for the client
+            self._connection.shutdown(
+                socket.SHUT_RDWR
+            )  # all is said; this also wakes the thread that waits for the client
 
     def _send(self, data: bytes) -> None:
         """However long the client takes, as long as it is there: a pipe would not hurry its reader either."""

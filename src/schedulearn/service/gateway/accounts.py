@@ -55,7 +55,7 @@ class Accounts:
         return self._store.add_user(name, role, uid, gid, max_priority)
 
     def runs_as(self, user: UserRow) -> str:
-        """Whom jobs of this user run as, in words."""
+        """The account that jobs of this user run as, in words."""
         return Identities.told(self._store).runs_as(user)
 
     def notes(self, user: UserRow) -> list[str]:
@@ -90,7 +90,7 @@ class Accounts:
         self._auth.forget()
 
     def tokens(self, caller: Caller) -> list[TokenRow]:
-        """The caller's own; an administrator sees everybody's. Those that have ended are not shown."""
+        """The caller's own; an administrator sees those of all users. Those that have ended are not shown."""
         caller.must_be_person()
         found = self._store.tokens(None if caller.is_admin else caller.name)
         return [token for token in found if not token.has_ended(self._clock())]
@@ -99,7 +99,7 @@ class Accounts:
         return self.make_token(caller.acts_for(user, "make a token for another user"), label)
 
     def make_token(self, owner: str, label: str, lasts: float | None = None) -> NewToken:
-        """`lasts` is how many seconds it is good for; None: until somebody revokes it."""
+        """`lasts` is how many seconds it is good for; None: until it is revoked."""
         self.find(owner)
         token, now = new_token(), self._clock()
         until = None if lasts is None else now + lasts
@@ -119,7 +119,7 @@ class Accounts:
         return next(user.name for user in self._store.users() if user.role == ADMIN)
 
     def revoke_token(self, caller: Caller, serial: int) -> None:
-        # Somebody else's token is as good as none: its id tells nothing.
+        # Another user's token is as good as none: its id tells nothing.
         if serial not in {token.id for token in self.tokens(caller)}:
             raise NotFound(f"you have no token {serial}")
         self._store.revoke_token(serial)

@@ -20,7 +20,7 @@ _LONGEST = 300  # characters of a reason
 
 
 class Refusal(NamedTuple):
-    """Something that somebody tried, and was not allowed."""
+    """Something that a caller tried, and was not allowed."""
 
     action: str
     object: str
@@ -51,11 +51,11 @@ class AuditLog:
         return self._store.audit(wanted, limit)
 
     def let_in(self, user: str) -> None:
-        """Somebody was given a code with which this user logs in."""
+        """A code was given out with which this user logs in."""
         self._store.note_act("login.issue", f"user {user}", user)
 
     def logged_in(self, actor: Actor, user: str) -> None:
-        """Somebody has used a code."""
+        """A code was used."""
         known = self._store.user(user)
         somebody = replace(actor, name=user, id=known.id if known else None)
         self._store.add_audit(somebody, "login.redeem", f"user {user}", user)

@@ -55,7 +55,7 @@ class Explainer:
             return self._explain(state, [job], now)[0]
 
     def waiting(self, count: int) -> list[tuple[JobId, Explanation]]:
-        """The head of the queue, then those who wait for something else than a place; each with its reason."""
+        """The head of the queue, then the jobs that wait for something else than a place; each with its reason."""
         now = self._clock.now()
         with self._lock:
             state = self._refresh(now)

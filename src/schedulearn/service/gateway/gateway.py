@@ -1,4 +1,4 @@
-"""The one door of the API: who may do what, what makes sense in the present state, and where it is kept or read.
+"""The one door of the API: what each caller may do, what makes sense now, and where it is kept or read.
 
 Nothing here changes a job itself. What is asked for is written into the store as a request, and the scheduler is woken.
 """
@@ -89,7 +89,7 @@ class Gateway:
         caps: Caps | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`scheduler_seen` is the time of the scheduler's last sign of life, or None if nobody plays that role;
+        """`scheduler_seen` is the time of the scheduler's last sign of life, or None if there is none;
         `scheduler_lives` knows better, or says None; `waiting` tells the head of the queue, `caps` what one user may
         have."""
         self._store, self._data, self._wake, self._clock = store, data, wake, clock
@@ -364,7 +364,7 @@ class Gateway:
         return self.known_health()
 
     def known_health(self) -> Health:
-        """As far as is known, without asking anybody."""
+        """As far as is known, without a look."""
         vitals, lives = self.vitals, self._scheduler_lives()
         return Health(__version__, self._roles, vitals.scheduler_age, self.now(), lives, vitals.lost_since())
 

@@ -1,4 +1,4 @@
-"""One-time codes: whoever shows one first gets a token of its user. They are how people log in to the page."""
+"""One-time codes: the first to show one gets a token of its user. They are how users log in to the page."""
 
 import secrets
 import threading
@@ -24,13 +24,13 @@ class Login:
 class Logins:
     """Codes are kept in memory, as hashes: they end with the process."""
 
-    def __init__(self, people: Accounts, clock: Callable[[], float]) -> None:
-        self._accounts, self._clock = people, clock
+    def __init__(self, accounts: Accounts, clock: Callable[[], float]) -> None:
+        self._accounts, self._clock = accounts, clock
         self._codes: dict[str, tuple[str, int, float]] = {}  # hash -> user, id of the user, good until
         self._lock = threading.Lock()
 
     def issue(self, caller: Caller, user: str | None = None) -> Login:
-        """A code for the caller; an administrator may have one for somebody else."""
+        """A code for the caller; an administrator may have one for another user."""
         return self.issue_for(caller.acts_for(user or None, "let another user log in"))
 
     def issue_for(self, user: str) -> Login:
@@ -50,7 +50,7 @@ class Logins:
         """
         with self._lock:
             user, id, until = self._codes.pop(hash_token(code), ("", 0, 0.0))
-        # A name may have been given to somebody else since.
+        # A name may have been given to another user since.
         if until <= self._clock() or not self._accounts.is_there(user, id):
             raise NotAuthenticated("this code was used before, is too old, or never was: ask for a new one")
         self._accounts.drop_oldest(user, LABEL, _MOST_TOKENS - 1)

@@ -14,12 +14,12 @@ from schedulearn.service.gateway.views import NodeView
 from schedulearn.store import JobRow, Store, WorkerUsage
 
 _LOG = logging.getLogger(__name__)
-KEEP = 0.5  # seconds for which one look is good enough for everybody
-_KEEP_REASONS = 3.0  # and the reasons of those who wait, if nothing happens
+KEEP = 0.5  # seconds for which one look is good enough for all
+_KEEP_REASONS = 3.0  # and the reasons of jobs that wait, if nothing happens
 _AT_EASE = 10.0  # times as long as it took to find them: behind a long queue they are looked for less often
 _QUICK = 0.2  # seconds: if they took less than that the last time, they are waited for
 _PATIENCE = 1.0  # seconds, at most
-_MOST_TEXT = 2_000_000  # characters of the specs of those that run: whoever looks gets them every second
+_MOST_TEXT = 2_000_000  # characters of the specs of those that run: each viewer gets them every second
 _MOST_RUNNING, _MOST_WAITING, _MOST_FINISHED = 200, 20, 10
 _WITH_WORKERS = frozenset(JobState) - FINISHED - {JobState.QUEUED}
 Waiting = Callable[[int], list[tuple[JobId, Explanation]]]
@@ -32,14 +32,14 @@ class Overview:
     counts: Mapping[JobState, int]
     last_event: int
     nodes: Sequence[NodeView]
-    holders: Sequence[tuple[Lease, WorkerUsage | None]]  # who holds what, and uses how much of it
+    holders: Sequence[tuple[Lease, WorkerUsage | None]]  # what is held, and how much of it is used
     running: Sequence[JobRow]  # and starting, paused, stopping
     waiting: Sequence[tuple[JobRow, Explanation]]  # the head of the queue first
     finished: Sequence[JobRow]  # the newest first
 
 
 class Lookout:
-    """Looks when asked, but not again for a while: ten people who watch cost as much as one."""
+    """Looks when asked, but not again for a while: ten viewers cost as much as one."""
 
     def __init__(self, store: Store, nodes: Callable[[], list[NodeView]], waiting: Waiting, keep: float = KEEP) -> None:
         self._store, self._nodes, self._keep = store, nodes, keep
@@ -79,7 +79,7 @@ class Lookout:
 class _Reasons:
     """Why the first jobs of the queue wait. Found in a thread of their own, one look at a time.
 
-    Behind a long queue that takes a while: then whoever asks is told what was found before, a moment ago.
+    Behind a long queue that takes a while: then the caller is told what was found before, a moment ago.
     """
 
     def __init__(self, find: Waiting) -> None:

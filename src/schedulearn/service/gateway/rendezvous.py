@@ -3,7 +3,7 @@
 A worker that is ready for a generation of its group waits here. Once all members of the newest generation wait, a group
 is formed of exactly these, and each gets the same answer but for its place. The small values by which a group connects
 are kept as long as it forms. All of it is in memory, and belongs to one event loop: after a restart of the service the
-workers ask again. Nothing here decides who is a member; the scheduler does, and tells each worker by its control file.
+workers ask again. Which workers are members the scheduler decides, and tells each worker by its control file.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Answer:
     group: str | None = None  # its name; None: there is none yet
     rank: int | None = None  # the worker's place in it
     size: int | None = None
-    newest: int | None = None  # the place of whoever has come furthest (of several: the first)
+    newest: int | None = None  # the place of the worker that has come furthest (of several: the first)
     differ: bool | None = None  # whether the others' states differ from that one's
     missing: tuple[int, ...] = ()  # members that do not wait yet
     over: bool = False  # the training has ended: there will be no more groups
@@ -106,7 +106,7 @@ class Gathering:
         return ticket
 
     def withdraw(self, ticket: Ticket) -> Answer:
-        """The worker waits no longer. What it is told: an answer that came after all, or who is missing."""
+        """The worker waits no longer. What it is told: an answer that came after all, or which members are missing."""
         if self.waiting.get(ticket.rank) is ticket:
             missing = self.missing()
             del self.waiting[ticket.rank]
@@ -115,7 +115,7 @@ class Gathering:
         return ticket.answer
 
     def end(self) -> None:
-        """A member has come to the end of the training. Who still waits would wait for ever."""
+        """A member has come to the end of the training. Workers that still wait would wait for ever."""
         self.over = True
         self._send_away(Answer(self.generation, over=True))
 
@@ -127,7 +127,7 @@ class Gathering:
             self.generation, self.members = generation, members
             self._send_away(Answer(generation))
         if earlier := self.waiting.pop(ticket.rank, None):
-            earlier.decide(Answer(generation))  # nobody reads it any more, as the worker has asked again
+            earlier.decide(Answer(generation))  # it is not read any more, as the worker has asked again
         self.waiting[ticket.rank] = ticket
         if not self.missing():
             self._form()
@@ -243,7 +243,7 @@ class Rendezvous:
         return entry
 
     def _forget(self, now: float) -> None:
-        """Attempts that nobody asked for lately: they are over, or know by themselves what they need."""
+        """Attempts not asked for lately: they are over, or know by themselves what they need."""
         old = [id for id, entry in self._entries.items() if not entry.polls and now - entry.used_at > _FORGET_AFTER]
         for attempt in old:
             del self._entries[attempt]
@@ -265,7 +265,7 @@ class Rendezvous:
 
 
 class Wait:
-    """How long a request waits: until its time is up, or until whoever asked has gone."""
+    """How long a request waits: until its time is up, or until the caller has gone."""
 
     def __init__(self, seconds: float, gone: asyncio.Event | None = None) -> None:
         self._until = time.monotonic() + min(seconds, LONGEST_WAIT)
@@ -275,7 +275,7 @@ class Wait:
         return not self._gone.is_set() and time.monotonic() < self._until
 
     async def for_event(self, event: asyncio.Event, most: float) -> None:
-        """Until the event, until nobody waits any more, or `most` seconds."""
+        """Until the event, until the caller has gone, or `most` seconds."""
         tasks = [asyncio.ensure_future(e.wait()) for e in (event, self._gone)]
         try:
             rest = max(0.0, min(most, self._until - time.monotonic()))

@@ -1,7 +1,7 @@
 """Uploads of project folders: whose they are, and how much of them one user may have.
 
-A snapshot is known to its uploaders alone. To everybody else it is not there, whoever else has the same content: a hash
-that somebody saw somewhere proves nothing.
+A snapshot is known to its uploaders alone. To all others it is not there, even if they have the same content: knowing a
+hash proves nothing.
 """
 
 import threading
@@ -51,7 +51,7 @@ class Uploads:
     def keep(self, caller: Caller, sha256: str) -> None:
         """The archive is here and sound: it is the caller's now."""
         path = self._folder.path(sha256)
-        with self._lock:  # nobody takes away in between what another one has just brought
+        with self._lock:  # what one upload has just brought, another does not take away in between
             if not path.exists():
                 raise Conflict("the snapshot was removed while it was being kept: send it once more")
             try:

@@ -1,4 +1,4 @@
-"""Whether database and scheduler are there, found out without keeping whoever asks waiting."""
+"""Whether database and scheduler are there, found out without making the caller wait."""
 
 import threading
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from contextlib import suppress
 from schedulearn.core.domain.errors import StoreError
 from schedulearn.store import Store
 
-SOON = 0.5  # seconds in which a database that is well has answered; then what is known is told
+SOON = 0.5  # seconds in which a healthy database has answered; then what is known is told
 _PROBE = 1.0  # seconds after which a look is given up
 
 
@@ -22,7 +22,7 @@ class Vitals:
         self.scheduler_age: float | None = None  # seconds, at the last look that was answered; None: there was none
 
     def look(self) -> "Future[None]":
-        """Look now, unless somebody does already; it is done when the database has answered, or is given up."""
+        """Look now, unless a look is under way; it is done when the database has answered, or is given up."""
         with self._lock:
             if self._looking is None:
                 self._looking = Future()

@@ -89,7 +89,7 @@ class Estimator:
 
 
 class PastJobs:
-    """The jobs in the store that finished well. Any thread may ask."""
+    """The jobs in the store that succeeded. Any thread may ask."""
 
     _of: ClassVar[WeakKeyDictionary[Store, "PastJobs"]] = WeakKeyDictionary()
 
@@ -101,7 +101,7 @@ class PastJobs:
 
     @classmethod
     def of(cls, store: Store) -> "PastJobs":
-        """One for all who read the same store: thousands of jobs need not be remembered by each of them."""
+        """One for all readers of a store: thousands of jobs need not be remembered by each of them."""
         with _MAKING:
             if (known := cls._of.get(store)) is None:
                 known = cls._of[store] = cls(store)

@@ -9,7 +9,7 @@ from schedulearn.core.domain.job import Job
 from schedulearn.service.learn.monitor import EVERY
 from schedulearn.store import JobRow, WorkerUsage
 
-_AT_ITS_LIMIT = 0.9  # of it: who uses so much would use more
+_AT_ITS_LIMIT = 0.9  # of it: a worker that uses so much would use more
 _SAME = 1e-3  # of what its user allows: a limit closer than that is no other
 _MOST = 20_000  # jobs that are remembered
 

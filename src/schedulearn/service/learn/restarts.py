@@ -14,7 +14,7 @@ _GUESS = 10.0  # seconds: to save, stop, start Python again and load; on the car
 _LOOK_EVERY = 1.0  # seconds between two looks for the first progress of restarted jobs
 _PATIENCE = 3600.0  # seconds without any progress after which it is not waited for any more
 _SETTING = "restart_costs"
-_OURS = frozenset({StopReason.PREEMPT, StopReason.RESIZE, StopReason.MIGRATE})  # stopped although all was well
+_OURS = frozenset({StopReason.PREEMPT, StopReason.RESIZE, StopReason.MIGRATE})  # stopped by the scheduler itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class _Awaited:
 
 
 class Restarts:
-    """Not thread-safe. Only a scheduler measures; what it learned is there for whoever reads the store."""
+    """Not thread-safe. Only a scheduler measures; what it learned is there for all readers of the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class Restarts:
         return _GUESS if known is None else known
 
     def refresh(self) -> None:
-        """Somebody else may have learned more."""
+        """Another process may have learned more."""
         self._costs = None
 
     def started(self, attempts: Iterable[Attempt], jobs: Mapping[JobId, Job]) -> None:
@@ -99,7 +99,7 @@ class Restarts:
         return Restart(attempt.job, attempt.number, awaited.user, awaited.name, seconds)
 
     def _back_at(self, awaited: _Awaited, now: float) -> float | None:
-        """When it was back at work, as far as anybody can see."""
+        """When it was back at work, as far as can be seen."""
         if not awaited.reports:
             return awaited.started_at
         first = self._store.first_progress(awaited.attempt.job, awaited.created_at)

@@ -39,7 +39,7 @@ class _Runner:
 
 
 class Scaling:
-    """Not thread-safe. Only a scheduler measures; what it learned is there for whoever reads the store."""
+    """Not thread-safe. Only a scheduler measures; what it learned is there for all readers of the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -63,7 +63,7 @@ class Scaling:
         return sorted(self._known().of(job))
 
     def refresh(self) -> None:
-        """Somebody else may have learned more."""
+        """Another process may have learned more."""
         self._times = None
         self._curves.clear()
 

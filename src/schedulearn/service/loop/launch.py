@@ -61,8 +61,8 @@ class Launcher:
         return [one for one in launches if ranks is None or one.worker.rank in ranks]
 
     def _ids(self, job: Job, nodes: Collection[NodeName]) -> dict[NodeName, tuple[int, int] | tuple[None, None]]:
-        """Whom its workers run as on each of these nodes. A user that is not there any more has no rights at all."""
-        user = self._store.user_of(job.id)  # not by name, which may be somebody else's by now
+        """The uid and gid of its workers on each of these nodes. A removed user has no rights at all."""
+        user = self._store.user_of(job.id)  # not by name, which may be another user's by now
         user = user or UserRow(job.user, "user", id=LARGEST)
         containers = {node.name for node in self._store.list_nodes() if node.executor == "docker"}
         known = self._identities

@@ -12,7 +12,7 @@ _LONGEST_PATH = 100  # the kernel's limit for a socket's path is 108 bytes
 
 
 class NudgeListener:
-    """Calls `wake` whenever somebody knocks."""
+    """Calls `wake` at each datagram."""
 
     def __init__(self, path: Path, wake: Callable[[], None]) -> None:
         self._path, self._wake = path, wake
@@ -51,7 +51,7 @@ def nudge(path: Path) -> None:
 
 
 def is_orphaned(path: Path) -> bool:
-    """Whether the socket is there, but nobody listens any more: the scheduler was killed."""
+    """Whether the socket is there, but no process listens any more: the scheduler was killed."""
     try:
         _knock(path)
     except ConnectionRefusedError:

@@ -51,7 +51,7 @@ class _Policies:
 
 
 class ManagesNodes(Protocol):
-    """Whoever puts nodes into the fleet and takes them out."""
+    """What puts nodes into the fleet and takes them out."""
 
     def ensure(self, saved: Iterable[Node], busy: Collection[NodeName]) -> list[ev.Event]: ...
 
@@ -198,7 +198,7 @@ class Scheduler:
         while not self._inbox.empty():
             event = self._inbox.get()
             # Once more: a change of leader may just have begun to watch it, or the store may have been away.
-            # If it still is, nobody else's end is tried: each would wait for it.
+            # If it still is, no other end is tried: each would wait for it.
             if isinstance(event, ev.WorkerExited) and (later or not self._progress.finish(event.worker)):
                 later.append(event)
             elif isinstance(event, ev.NodeSeen | ev.NodeLost):
@@ -226,7 +226,7 @@ class Scheduler:
         return ev.NodeSeen(now, node)
 
     def _given_up(self, now: float) -> list[ev.Event]:
-        """Nodes that have been lost for too long, and still are. One that nobody has asked yet may be well."""
+        """Nodes that have been lost for too long, and still are. One that was not asked yet may be there."""
         silent = [
             ledger.node
             for ledger in self.state.ledger
@@ -257,7 +257,7 @@ class Scheduler:
             self._policies.good = self._policies.now
 
     def _policy_failed(self, error: Exception, now: float) -> None:
-        """The plan is refused, the last good policy stays, and everybody can see why."""
+        """The plan is refused, the last good policy stays, and the API shows why."""
         failed, good = self._policies.now, self._policies.good
         self._note_fault(failed.preset, f"{type(error).__name__}: {error}", now)
         if failed is good:  # it worked until now; the plainest is all that is left

@@ -1,6 +1,6 @@
 """Watches for jobs whose training is good enough: now and then a look at the latest values of those with a target.
 
-Points are written by whoever gets them, in another process if need be; nobody pays for a target when a point comes.
+Points are stored where they arrive, perhaps in another process; a target makes that no slower.
 """
 
 import math
@@ -22,7 +22,7 @@ class Targets:
         self._looked_at = -math.inf
 
     def look(self, jobs: Mapping[JobId, Job], now: float) -> list[TargetReached]:
-        """Who has reached its target by now; one query, and none as long as nobody who runs has one."""
+        """The jobs that have reached their targets by now; one query, and none while no running job has a target."""
         if now - self._looked_at < _EVERY:
             return []
         self._looked_at = now

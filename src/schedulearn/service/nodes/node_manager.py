@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 LOCAL, LOCAL_DOCKER = NodeName("local"), NodeName("local-docker")
-THIS_MACHINE = frozenset({LOCAL, LOCAL_DOCKER})  # what `up --executor` makes; nobody adds or removes them by hand
+THIS_MACHINE = frozenset({LOCAL, LOCAL_DOCKER})  # what `up --executor` makes; they are not added or removed by hand
 ISOLATION = "isolation"  # a setting: what separates plain processes
 _SERVICE = "the service, as it was started with another --executor"
 
@@ -114,7 +114,7 @@ class NodeManager:
             threading.Thread(target=engine.close, daemon=True).start()  # it may be in the middle of a login
 
     def examine(self, request: Request) -> None:
-        """Look at the engine that somebody wants to add; the answer arrives as an event. Returns at once."""
+        """Look at the engine that is to be added; the answer arrives as an event. Returns at once."""
         threading.Thread(target=self._examine, args=(request,), name="probe", daemon=True).start()
 
     def close(self) -> None:

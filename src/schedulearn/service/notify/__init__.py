@@ -1,1 +1,1 @@
-"""Notices of the ends of jobs: who is told, in which words, and how they get there."""
+"""Notices of the ends of jobs: which users are told, in which words, and how they get there."""

@@ -27,7 +27,7 @@ def of_test(user: str, at: float) -> dict[str, Any]:
 
 
 def _content(kind: str, text: str, at: float, data: dict[str, Any]) -> dict[str, Any]:
-    # The id stays the same however often it is tried: who got it twice can tell.
+    # The id stays the same however often it is tried: a receiver that got it twice can tell.
     return {"id": f"msg_{secrets.token_hex(12)}", "type": kind, "timestamp": _iso(at), "text": text, "data": data}
 
 

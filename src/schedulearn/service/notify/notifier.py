@@ -1,4 +1,4 @@
-"""Tells people that their jobs are over. Beside the scheduler: it reads the history, and nobody waits for it.
+"""Tells users that their jobs are over. Beside the scheduler: it reads the history, and nothing waits for it.
 
 Notices are made of the history and kept, both in one transaction, and are sent afterwards: after a crash each is sent
 that may not have been. So a notice arrives at least once, or it is written down why it did not.
@@ -22,7 +22,7 @@ from schedulearn.store import JobRow, NewNotice, Notice, Store
 _LOG = logging.getLogger(__name__)
 _EVERY = 1.0  # seconds between two looks
 _AT_ONCE = 4  # notices on their way at the same time; of each user one
-_MOST_USERS = 1000  # who are looked at in one round
+_MOST_USERS = 1000  # that are looked at in one round
 _LAST_WORDS = 2.0  # seconds that those on their way get when the service stops
 # Seconds until the next try: 8 tries within about 17 hours.
 DELAYS = (5.0, 30.0, 120.0, 600.0, 3600.0, 3 * 3600.0, 12 * 3600.0)
@@ -66,10 +66,10 @@ class Notifier(Repeating):
     def _notices(self, event: HistoryEvent) -> Iterable[NewNotice]:
         row = self._store.job(event.job) if event.job is not None else None
         if row is None or event.state is None or _own_doing(event, row):
-            return []  # who has deleted it knows
+            return []  # its user has deleted it, and knows
         user = self._store.user(row.job.user)
         if user and user.id != row.owner:
-            return []  # the name is somebody else's now
+            return []  # the name is another user's now
         targets = self._targets(row, event.state)
         if not targets:
             return []
@@ -81,12 +81,12 @@ class Notifier(Repeating):
         addresses = [address for text in wanted if (address := _parsed(text))]
         return list(dict.fromkeys(address.target for address in addresses if address.wants(state)))
 
-    # --- from notices to people
+    # --- from notices to users
 
     def deliver(self) -> None:
         """Send those that are due, as many at once as may be. Returns at once.
 
-        By turns: a few whose receivers are slow, and who have many to send, take no more than their part.
+        By turns: a few users with slow receivers and many notices take no more than their part.
         """
         with self._changed:
             busy = set(self._busy)
@@ -139,7 +139,7 @@ class Notifier(Repeating):
 
 
 def _own_doing(event: HistoryEvent, row: JobRow) -> bool:
-    """Who has cancelled their own job need not be told."""
+    """A user that has cancelled their own job need not be told."""
     return event.state is JobState.CANCELLED and event.cause == f"cancelled by {row.job.user}"
 
 

@@ -1,4 +1,4 @@
-"""Who may name which address, and whom users want to be told."""
+"""Which addresses a user may name, and where users want notices sent."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Subscriptions:
         return NotifyView(name, wanted.addresses, wanted.given, tuple(self._rules()), mails, notices)
 
     def set(self, caller: Caller, user: str | None, addresses: Sequence[str]) -> NotifyView:
-        """Instead of those before. What an administrator gives somebody else needs no rule, now or later."""
+        """Instead of those before. What an administrator gives another user needs no rule, now or later."""
         name = self._owner(caller, user)
         self.check(caller, addresses, "addresses")
         wanted = tuple(dict.fromkeys(str(parse_address(text)) for text in addresses))

@@ -22,7 +22,7 @@ from schedulearn import __version__
 from schedulearn.service.notify.errors import Undelivered
 
 _PREFIX = "whsec_"
-_GONE = 410  # the receiver says that nobody will ever want it
+_GONE = 410  # the receiver says that it will never want it
 _UNICAST = ipaddress.ip_network("2000::/3")
 # Addresses of IPv6 that lead to one of IPv4, which may be private: 6to4 and Teredo.
 _WRAPPED = (ipaddress.ip_network("2002::/16"), ipaddress.ip_network("2001::/32"))
@@ -69,7 +69,7 @@ def _exchange(url: str, body: bytes, headers: dict[str, str], public_only: bool,
         connection.sock = deadline.socket
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", path, body, {"Host": parts.netloc, "Connection": "close", **headers})
-        # Nothing of the answer but its status is read: whoever named the address learns no more from us.
+        # Nothing of the answer but its status is read: the user that named the address learns no more from us.
         return connection.getresponse().status
 
 

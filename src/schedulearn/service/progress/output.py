@@ -53,7 +53,7 @@ class Batch(NamedTuple):
 
     epoch: int | None  # as the line says it
     number: int
-    of: int | None  # None: nobody knows yet
+    of: int | None  # None: not known yet
 
 
 def batch_in(text: str) -> Batch | None:
@@ -81,7 +81,7 @@ class _Steps:
     epoch: int | None = None  # counted from 0; None: no epoch was named
     first: int | None = None  # the number of the first epoch: some count from 0
     batch: int = 0
-    length: int = 0  # of an epoch; 0: nobody has said it
+    length: int = 0  # of an epoch; 0: not known yet
     guess: int = 0  # of the same, from how far the last one was seen to go
     over: bool = False  # the epoch has a heading, and the bar below it has come to its end
     headed: bool = False  # epochs have headings; else each bar names its own

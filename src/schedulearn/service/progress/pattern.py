@@ -1,5 +1,5 @@
 """A user's own pattern for the metric. It is matched by RE2: a line costs time in proportion to its length, whatever
-the pattern is, where Python's own engine may take longer than anybody lives."""
+the pattern is, where Python's own engine may take longer than a lifetime."""
 
 from typing import Protocol
 
@@ -24,7 +24,7 @@ class Pattern(Protocol):
 
 def compile_pattern(text: str) -> Pattern:
     """InvalidSpec if it is not one that may be used."""
-    import re2  # most jobs have no pattern of their own: only who has one pays for it
+    import re2  # most jobs have no pattern of their own: only a job that has one pays for it
 
     if len(text) > MAX_LENGTH:
         raise InvalidSpec(_FIELD, f"it has {len(text)} characters", f"at most {MAX_LENGTH}")

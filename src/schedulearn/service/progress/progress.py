@@ -92,7 +92,7 @@ class ProgressWatcher(Repeating):
         self._lock = threading.Lock()  # also keeps one look at a time
 
     def watch(self, worker: WorkerId, metric: Metric, leads: bool = False) -> None:
-        """Follow this worker from where it was last read, if it is the first, or leads those who are left."""
+        """Follow this worker from where it was last read, if it is the first, or leads those that are left."""
         self._event_files.watch(worker, metric)
         if worker.rank != 0 and not leads:
             return  # the workers of a data-parallel job print the same loss
@@ -125,7 +125,7 @@ class ProgressWatcher(Repeating):
     def finish(self, worker: WorkerId) -> bool:
         """The worker has ended: read what is left, then stop following.
 
-        False: the store is away, and does not have all of it yet. Until then nobody may write down that it has ended:
+        False: the store is away, and does not have all of it yet. Until then its end must not be written down:
         after a kill, ended workers are not looked at any more.
         """
         with self._lock:
@@ -209,8 +209,8 @@ class ProgressWatcher(Repeating):
         self._store.note_once(HistoryEvent(self._clock.now(), kind, cause, worker.job, worker.attempt))
 
     def _claim(self, watched: Iterable[_Watched]) -> None:
-        """Say that they are searched now, before anything is matched: who dies over it leaves that behind, and after
-        some times nobody dies over the same lines again."""
+        """Say that they are searched now, before anything is matched: should the service die over it, that is known,
+        and after some times the same lines are left out."""
         new = [each for each in watched if not each.claimed]
         if new:
             self._store.claim_output([each.worker for each in new])
@@ -289,7 +289,7 @@ class ProgressWatcher(Repeating):
             add_reports(self._store, worker, sorted(points), self._clock.now())
         if count := dropped(spool):
             say_missing(self._store, worker, count, self._clock.now())
-        spool.unlink(missing_ok=True)  # it has been taken: whoever asks again finds nothing to do
+        spool.unlink(missing_ok=True)  # it has been taken: another look finds nothing to do
 
 
 def _returns(line: bytes) -> list[tuple[int, int]]:

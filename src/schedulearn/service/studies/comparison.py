@@ -1,4 +1,4 @@
-"""One comparison of policies: the simulator in a process of its own, in nobody's way, and within limits."""
+"""One comparison of policies: the simulator in a process of its own, with the lowest priority, and within limits."""
 
 import json
 import os
@@ -25,7 +25,7 @@ class Limits:
     seconds: float = 900.0
     memory: int = 4 * 1000**3  # bytes of its address space
     file: int = 100 * 1000**2  # bytes of each file that it writes
-    niceness: int = 19  # it only gets what nobody else wants
+    niceness: int = 19  # it only gets what others leave
 
 
 class Comparison:
@@ -105,7 +105,7 @@ class Comparison:
     def _failure(self, words: str) -> str:
         if self._process.returncode < 0:
             return f"it was ended by the system ({signal.Signals(-self._process.returncode).name}). {words}"
-        if words.startswith("Traceback"):  # where in the code is for whoever may look into the folder
+        if words.startswith("Traceback"):  # where in the code is in the folder
             return f"the simulator failed: {words.splitlines()[-1]}"
         return words.removeprefix("error: ") or f"it ended with {self._process.returncode}"
 

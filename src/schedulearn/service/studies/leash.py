@@ -1,6 +1,6 @@
-"""`python -m schedulearn.service.studies.leash MODULE …`: run a module for no longer than whoever started it lives.
+"""`python -m schedulearn.service.studies.leash MODULE …`: run a module no longer than its parent lives.
 
-That one holds the other end of standard input, and the system closes it however it ends.
+The parent holds the other end of standard input, and the system closes it however it ends.
 """
 
 import os
@@ -12,7 +12,7 @@ import threading
 def _watch() -> None:
     while os.read(0, 1):
         pass
-    os._exit(1)  # nobody is left who would read what comes of it
+    os._exit(1)  # nothing is left that would read what comes of it
 
 
 if __name__ == "__main__":

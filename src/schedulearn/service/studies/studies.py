@@ -1,4 +1,4 @@
-"""Studies: comparisons of policies that run beside the service, and reports that somebody put into its folder.
+"""Studies: comparisons of policies that run beside the service, and reports that were put into its folder.
 
 Each is a folder below `reports` in the data folder. `report.html` is what to read, `report.json` what it says in short;
 a comparison that was asked for here has its own story in `study.json`.
@@ -26,15 +26,15 @@ CLUSTER = r"[1-9][0-9]{0,3}x[1-9][0-9]{0,2}c?"
 MOST_TRACE = 800_000  # characters of an uploaded trace
 _MOST_ROWS = 20_000  # jobs of one
 _MOST_HISTORY = 2_000  # jobs of the history that are replayed: the newest
-_MOST_AT_ONCE = 2  # comparisons of everybody
-_MOST_KEPT = 20  # of one user: who asks for one more loses the oldest
+_MOST_AT_ONCE = 2  # comparisons of all users
+_MOST_KEPT = 20  # of one user: with one more the oldest goes
 _MOST_LISTED = 500
 _MOST_SUMMARY, _MOST_REPORT = 1_000_000, 30_000_000  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A comparison that somebody asks for."""
+    """A comparison as it is asked for."""
 
     policies: Sequence[str]
     trace: str | None = None  # None: the service's own history
@@ -50,7 +50,7 @@ class Study:
     kind: str  # comparison | experiment | report
     title: str
     about: str
-    user: str  # "": somebody who put it there
+    user: str  # "": it was put there
     owner: int | None  # the user's id
     state: str  # running | done | failed | cancelled
     problem: str
@@ -84,7 +84,7 @@ class Story:
 
 
 class Studies:
-    """All of them. Everybody sees them; whoever asked for one, or an administrator, may end or delete it."""
+    """All of them. All users see them; the user that asked for one, or an administrator, may end or delete it."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Studies:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """End those that run: nobody would tell how they end."""
+        """End those that run: how they end would not be told."""
         with self._lock:
             running = list(self._running.values())
         for one in running:
@@ -222,7 +222,7 @@ class Studies:
             self._running.pop(name, None)
 
     def _drop_oldest(self, caller: Caller) -> None:
-        """Of the caller's own: nobody's are pushed out by others."""
+        """Of the caller's own: no user's are pushed out by others."""
         made = [study for study in self.all() if study.user and study.owner == caller.id and study.state != "running"]
         for study in made[_MOST_KEPT:]:
             shutil.rmtree(self._inside(study.name), ignore_errors=True)
@@ -271,7 +271,7 @@ class Studies:
 
 
 def _found(name: str, page: Path, told: Mapping[str, Any]) -> Study:
-    """A report that somebody put there."""
+    """A report that was put there."""
     made, kind = page.stat().st_mtime, str(told.get("kind") or "report")
     title, about = str(told.get("title") or name), str(told.get("about") or "")
     return Study(name, kind, title, about, "", None, "done", "", made, made, True, None, _table(told))

@@ -52,7 +52,7 @@ def backup(data: Path, to: Path) -> None:
 
 @contextmanager
 def _replaced(to: Path) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of another once it is whole; from its beginning nobody else may read it."""
+    """A new file that takes the place of another once it is whole; from its beginning no other user may read it."""
     folder, name = os.open(to.parent, OPEN_FOLDER & ~os.O_NOFOLLOW), f".{to.name}.{os.urandom(8).hex()}"
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

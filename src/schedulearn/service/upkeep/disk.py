@@ -1,4 +1,4 @@
-"""The disk of the data folder: what everything takes, space kept back for the database, and who fills it."""
+"""The disk of the data folder: what everything takes, space kept back for the database, and the job that fills it."""
 
 import logging
 import os
@@ -22,8 +22,8 @@ _LOOK_EVERY = 1.0  # seconds
 _WALK_REST = 20.0  # times as long as a look took: walking is slow, and the disk may stay nearly full
 _LOW, _LOW_SHARE = 512 << 20, 0.025  # bytes, or a part of a small disk: with less left it is nearly full
 _RESERVE, _RESERVE_SHARE = 64 << 20, 0.05
-_GROWTH = 0.125  # of what nearly full is: who grew by less fills no disk
-_PART = 0.25  # of what the disk has lost: who took less is not to blame
+_GROWTH = 0.125  # of what nearly full is: a job that grew by less fills no disk
+_PART = 0.25  # of what the disk has lost: a job that took less is not to blame
 
 
 def folder_size(folder: Path) -> int:
@@ -100,7 +100,7 @@ class Reserve:
         try:
             with open(os.open(self._file, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
                 os.posix_fallocate(file.fileno(), 0, size)
-        except OSError as error:  # somebody else was quicker
+        except OSError as error:  # others were quicker
             self._file.unlink(missing_ok=True)
             _LOG.info("nothing is kept back for the database: %s", error)
 
@@ -120,7 +120,7 @@ def look_at(folder: Path) -> Disk:
 
 
 def culprit(before: Mapping[JobId, int], now: Mapping[JobId, int], lost: int, low: int) -> JobId | None:
-    """Who grew the most, if that is what fills the disk, which has `lost` so many bytes meanwhile."""
+    """The job that grew the most, if that is what fills the disk, which has `lost` so many bytes meanwhile."""
     growth = {job: size - before.get(job, 0) for job, size in now.items()}
     if not growth:
         return None
@@ -143,7 +143,7 @@ class DiskGuard(Repeating):
         self._store, self._folder, self._clock, self._post = store, folder, clock, post
         self._most, self._reserve = most_per_job, Reserve(folder)
         self._sizes = Sizes(folder)
-        self._before: _Look | None = None  # when the disk was last well
+        self._before: _Look | None = None  # when the disk was last not nearly full
 
     def measured(self, sizes: Mapping[JobId, int]) -> None:
         """All folders were just looked at."""
@@ -156,7 +156,7 @@ class DiskGuard(Repeating):
                     self._too_large(job, sizes[job])
 
     def look(self) -> bool:
-        """Whether the disk is nearly full; if so, whoever fills it is stopped."""
+        """Whether the disk is nearly full; if so, the job that fills it is stopped."""
         self._reserve.adjust()
         free, low = self._reserve.free(), look_at(self._folder.root).low
         if free >= low or self._before is None:

@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 _EVERY = 600.0  # seconds between two rounds
 _MEASURE_EVERY = 60.0  # seconds
 _FIRST_MEASURE = 2.0  # seconds after the start, when the nodes are known
-_SNAPSHOT_AGE = 86400.0  # one that nobody needs is kept this long: the next submission is often of the same folder
+_SNAPSHOT_AGE = 86400.0  # one that no job needs is kept this long: the next submission is often of the same folder
 _KEYS_AGE = 2 * 86400.0  # how long the key of a submission is remembered
 DISK = "disk_of_users"  # the setting: bytes of the folders of each user's jobs, by the user's id
 
@@ -91,7 +91,7 @@ class Housekeeper(Repeating):
         return removed
 
     def note_storage(self) -> None:
-        """Write down what everything takes, for whoever asks the API; and what each user's jobs take, for their cap."""
+        """Write down what everything takes, for the API; and what each user's jobs take, for their cap."""
         sizes = self._sizes.all({lease.worker.job for lease in self._store.leases()})
         self._measured({job: size.total for job, size in sizes.items()})
         used: Counter[str] = Counter()
@@ -147,6 +147,6 @@ class Housekeeper(Repeating):
         needed = {job.spec.snapshot for job in self._store.load_state().jobs} if old else set()
         for file in old:
             name = file.name.removesuffix(".tar.gz")
-            if name not in needed and file.stat().st_mtime < newest:  # nobody has asked for it meanwhile
-                self._store.drop_snapshots([name])  # first: what nobody has is not used while it goes
+            if name not in needed and file.stat().st_mtime < newest:  # no job has asked for it meanwhile
+                self._store.drop_snapshots([name])  # first: what no user has is not used while it goes
                 file.unlink(missing_ok=True)

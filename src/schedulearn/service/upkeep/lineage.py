@@ -49,7 +49,7 @@ def settle(store: Store, folder: DataFolder, *, shared: bool, accept: bool) -> N
 
 
 def _set_aside(folder: DataFolder) -> None:
-    """Files of jobs that this database knows nothing of: somebody may want them, and no job must find them.
+    """Files of jobs that this database knows nothing of: a user may want them, and no job must find them.
 
     What runs of them goes on, unknown to this service: it is another one from now on.
     """

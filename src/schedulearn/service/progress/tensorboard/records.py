@@ -33,7 +33,7 @@ _AS_VARINT = frozenset({7, 10, 13})
 
 
 class Scalar(NamedTuple):
-    at: float  # seconds, by the clock of whoever wrote it
+    at: float  # seconds, by the clock of the program that wrote it
     step: int
     tag: str
     value: float  # may be nan
@@ -43,7 +43,7 @@ def scan(data: bytes) -> tuple[list[Scalar], int, int]:
     """The scalars of all whole records at the beginning of `data`, where they end, and how much to step over there.
 
     The last is the size of a large record. Both are 0 where the first record is not whole yet, or its length is
-    damaged: nobody can tell then where the next one begins. A record with damaged data is left out.
+    damaged: where the next one begins is not known then. A record with damaged data is left out.
     """
     found: list[Scalar] = []
     place = 0
