@@ -23,13 +23,7 @@ KNOWN = (
         "schedulearn.core.policies.place",
         "schedulearn.core.policies.share",
     },
-    {
-        "schedulearn.cli",
-        "schedulearn.cli.common",
-        "schedulearn.dashboard",
-        "schedulearn.dashboard.pages",
-        "schedulearn.dashboard.views",
-    },
+    {"schedulearn.dashboard", "schedulearn.dashboard.pages", "schedulearn.dashboard.views"},
 )
 
 
