@@ -142,6 +142,20 @@ def test_every_page_can_be_reached_from_the_index() -> None:
     assert {name_of(page) for page in DOCS.rglob("*.md") if page not in linked} == {"docs/index.md"}
 
 
+# --- files and tests
+
+NAMED = re.compile(r"`([a-z_0-9]+/[a-z_0-9/]+\.py)(?:::(\w+))?`")
+_HOMES = (ROOT, ROOT / "src" / "schedulearn", ROOT / "tests")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "decisions"], ids=name_of)
+def test_every_file_and_test_that_is_named_exists(page: Path) -> None:
+    for path, test in NAMED.findall(page.read_text("utf-8")):
+        found = [home / path for home in _HOMES if (home / path).exists()]
+        assert found, path
+        assert not test or f"def {test}(" in found[0].read_text("utf-8"), f"{path}::{test}"
+
+
 # --- variables
 
 
