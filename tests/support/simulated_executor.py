@@ -42,13 +42,19 @@ class World:
         """
         if not 0 <= seconds < math.inf:
             raise ValueError(f"time cannot pass by {seconds} seconds")
-        until = self._now + seconds
+        self.advance_to(self._now + seconds)
+
+    def advance_to(self, until: float) -> None:
         self._tell()
-        while (due := min((worker.due() for worker in self._workers.values()), default=math.inf)) <= until:
+        while (due := self.next_end()) <= until:
             self._now = max(self._now, due)
             self._end_due()
             self._tell()
         self._now = until
+
+    def next_end(self) -> float:
+        """When the first worker ends if it is left alone; inf: none does."""
+        return min((worker.due() for worker in self._workers.values()), default=math.inf)
 
     def launch(self, launch: Launch) -> None:
         """Start the worker, unless it was before."""

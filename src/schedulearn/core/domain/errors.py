@@ -9,6 +9,7 @@ SchedulearnError
 ├── Conflict              not possible in the present state
 ├── OverLimit             the user has as much as one user may have
 ├── BadPlan               a policy returned a plan that breaks an invariant
+├── NotSimulated          a simulation was asked for what it has no model of (`lab/sim/engine.py`)
 ├── StoreError            the database cannot be used
 │   ├── StoreAway         not now: it is locked, full or does not answer; later it may be well
 │   ├── NewerDatabase     it was written by a newer version

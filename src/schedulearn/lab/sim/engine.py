@@ -4,7 +4,7 @@ import gc
 import heapq
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -12,14 +12,26 @@ from schedulearn.core.control.apply import apply
 from schedulearn.core.control.cycle import plan
 from schedulearn.core.control.state import State
 from schedulearn.core.domain import events as ev
-from schedulearn.core.domain.commands import Command, PauseWorker, ResumeWorker, SetLimits, StartAttempt, StopWorker
-from schedulearn.core.domain.errors import BadPlan
+from schedulearn.core.domain.commands import (
+    AddNode,
+    Command,
+    ForgetJob,
+    ForgetNode,
+    PauseWorker,
+    Regroup,
+    ResumeWorker,
+    SetLimits,
+    StartAttempt,
+    StartWorkers,
+    StopWorker,
+)
+from schedulearn.core.domain.errors import BadPlan, SchedulearnError
 from schedulearn.core.domain.ids import AttemptId, JobId
 from schedulearn.core.domain.job import Attempt, Job
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.resources import CPUS, GPUS
-from schedulearn.core.domain.states import StopReason
+from schedulearn.core.domain.states import JobState, StopReason
 from schedulearn.core.domain.target import reached
 from schedulearn.core.policies.notes import Note
 from schedulearn.core.policies.stages import Facts, Policy
@@ -49,6 +61,18 @@ class SimOptions:
     seed: int = 0
     timeline: bool = False  # keep who ran where and when
 
+
+class NotSimulated(SchedulearnError):
+    """The control loop wants something of the world that the simulator has no model of."""
+
+
+_UNKNOWN: Mapping[type[Command], str] = {
+    StartWorkers: "a worker that joins a running attempt",
+    Regroup: "a change of the workers that train together",
+    ForgetJob: "the deletion of a job",
+    AddNode: "a node that is added",
+    ForgetNode: "a node that is removed",
+}
 
 _Due = tuple[float, JobId, int]  # (time, job, version of its model)
 
@@ -244,14 +268,20 @@ class Simulation:
             if isinstance(command, StartAttempt):
                 if self._is_current(command.attempt):
                     self._start(self.state.jobs[command.attempt.job], now)
-            elif isinstance(command, StopWorker | PauseWorker | ResumeWorker) and self._is_current(command.worker.of):
-                some_left |= self._change(command, self.state.jobs[command.worker.job], now)
-            elif isinstance(command, SetLimits) and self._machines and self._is_current(command.worker.of):
-                self._machines.grown(self.state.jobs[command.worker.job])
+            elif isinstance(command, StopWorker | PauseWorker | ResumeWorker):
+                if self._is_current(command.worker.of):
+                    some_left |= self._change(command, self.state.jobs[command.worker.job], now)
+            elif isinstance(command, SetLimits):
+                if self._machines and self._is_current(command.worker.of):
+                    self._machines.grown(self.state.jobs[command.worker.job])
+            else:
+                raise NotSimulated(f"{_UNKNOWN[type(command)]} cannot be simulated; a live service does it")
         return some_left
 
-    def _change(self, command: Command, job: Job, now: float) -> bool:
+    def _change(self, command: StopWorker | PauseWorker | ResumeWorker, job: Job, now: float) -> bool:
         """What is said to each worker of an attempt is done to all of them at the first; True if the job leaves."""
+        if job.state is JobState.PAUSED:
+            raise NotSimulated("the pause of a job by its user cannot be simulated; a live service does it")
         if isinstance(command, StopWorker):
             self._stop(job, now, _STOPPED)
         elif isinstance(command, PauseWorker) and job.id in self.state.leaving:
