@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reo
 LINTED := src tests bench scripts examples
 INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup demo test slow test-horovod check fast format bench docs lock audit release-check clean
+.PHONY: help setup demo test slow test-horovod check format bench docs lock audit release-check clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
