@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from schedulearn.core.domain.job import Attempt
 from schedulearn.core.domain.outcome import Ending
-from schedulearn.core.domain.states import FINISHED, TRANSITIONS, JobState, StopReason, Trigger
+from schedulearn.core.domain.states import FINISHED, PASSING, TRANSITIONS, JobState, StopReason, Trigger
 from schedulearn.store import JobRow, StoredEvent
 from support.faults.run import Run
 
@@ -141,10 +141,12 @@ def _ending(run: Run, row: JobRow, attempts: list[Attempt]) -> Iterator[str]:
 
 def _failed(attempt: Attempt) -> bool:
     """Whether it counts as a failure of the job."""
-    if attempt.stop not in (None, StopReason.FAILURE):
-        return False
     bad = [w for w in sorted(attempt.crew, key=lambda w: (w.ended_at or 0.0, w.id)) if w.outcome and not w.outcome.ok]
-    return bool(bad) and bad[0].outcome is not None and bad[0].outcome.counts_as_failure
+    if not bad or bad[0].outcome is None or not bad[0].outcome.counts_as_failure:
+        return False
+    if attempt.stop in PASSING:  # it may have failed before, when nobody knew yet
+        return (bad[0].ended_at or 0.0) < (attempt.stop_asked_at or 0.0)
+    return attempt.stop in (None, StopReason.FAILURE)
 
 
 def _done(run: Run, attempt: Attempt) -> bool:
