@@ -22,12 +22,13 @@ from schedulearn.service.learn.facts import LiveFacts
 from schedulearn.store import SavedState, Store
 
 _LONG = 1_000  # waiting jobs: in a longer queue …
-_SERVES = 2.0  # … a look ahead serves for so many seconds
+_SERVES = 2.0  # … a look ahead serves for so many seconds, …
+_AT_EASE = 10.0  # … or so many times as long as it took
 
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
-    at: float
+    until: float
     newest: JobId  # of the jobs that it knows of
     starts: Mapping[JobId, Estimate]
 
@@ -72,12 +73,14 @@ class Explainer:
     def _look_ahead(self, state: State, waiting: Sequence[Job], now: float) -> Mapping[JobId, Estimate]:
         """Where the queue is long it may be a moment old: it costs many times as much as the decision itself."""
         kept = self._ahead
-        if kept and kept.at <= now < kept.at + _SERVES and all(job.id <= kept.newest for job in waiting):
+        if kept and now < kept.until and all(job.id <= kept.newest for job in waiting):
             return kept.starts
         starts = forecast_starts(state, self._policy, waiting, now, lambda other: self._facts.estimate(other, now))
         # Only one that went as far as it can says also of all others when they start.
         whole = len(state.queue) > _LONG and any(job.id not in starts for job in waiting)
-        self._ahead = _Ahead(now, max(state.jobs), starts) if whole else None
+        done = self._clock.now()
+        until = done + max(_SERVES, _AT_EASE * (done - now))
+        self._ahead = _Ahead(until, max(state.jobs), starts) if whole else None
         return starts
 
     def _stored(self, job_id: JobId) -> Job:
