@@ -18,6 +18,7 @@ BENCHMARKS = {
     "queue_depth": "20,000 queued jobs that all ask for something else: cycle, submissions, overview, short jobs",
     "decision": "one decision alone, for each preset",
     "simulator": "the simulator's speed on real traces, for each preset",
+    "decisions": "what each preset decides, compared with a record (--write makes it anew)",
     "quality": "what each preset makes of real traces; writes docs/results.md",
     "announced": "our own policy with wrong estimates, and on other draws",
     "commands": "the command line's own time",
@@ -36,7 +37,7 @@ BENCHMARKS = {
     "load": "20,000 queued and 200 running jobs, 50 clients, a million reports, a day of short jobs; about an hour",
     "outside": "random faults by seed: service, workers, disk, databases and engines killed, stopped, filled, cut off",
 }
-_ASKED_FOR = ("load", "outside")  # they take half an hour or more: only by their names
+_ASKED_FOR = ("load", "outside", "decisions")  # only by their names: two take half an hour, one measures nothing
 _SEEDS = {"faults": 200, "outside": 50}  # unless told otherwise
 _ON_TRACES = ("simulator", "quality")
 _TRACES = Path(__file__).parent.parent.parent / "shared" / "traces"
@@ -50,6 +51,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=300.0, metavar="S", help="CPU seconds of one simulation")
     parser.add_argument("--seeds", type=int, metavar="N", help="schedules of random faults")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them")
+    parser.add_argument("--write", action="store_true", help="make the record of decisions anew")
     parser.add_argument("--scale", type=float, default=1.0, metavar="PART", help="of the load: 0.01 for a quick try")
     given = parser.parse_args()
     names = given.names or [name for name in BENCHMARKS if name not in _ASKED_FOR]
@@ -67,6 +69,8 @@ def main() -> None:
 def _arguments(name: str, given: argparse.Namespace) -> tuple[Any, ...]:
     if name in _ON_TRACES:
         return given.traces.resolve(), given.limit
+    if name == "decisions":
+        return given.traces.resolve(), given.write
     if name == "load":
         return (given.scale,)
     return (given.seeds or _SEEDS[name], given.first) if name in _SEEDS else ()
