@@ -30,7 +30,7 @@ TRACES = Path(__file__).parent.parent.parent / "shared" / "traces"
 _COSTS = SimOptions(restart_cost=30.0, timeline=True)
 _FREE = SimOptions(timeline=True)
 _FAILING = SimOptions(restart_cost=20.0, node_mtbf=40_000.0, node_repair=4_000.0, locality_penalty=0.1, timeline=True)
-_TURNS = {"gandiva": 100}  # jobs: in turns there are very many decisions
+_FEWER = {"gandiva": 100, "specon": 150}  # jobs of presets that look again all the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Case:
     options: SimOptions = _FREE
     jobs: int | None = None
     oracle: bool = True
-    fewer: dict[str, int] = field(default_factory=lambda: _TURNS)  # jobs of presets that take long
+    fewer: dict[str, int] = field(default_factory=lambda: _FEWER)  # jobs of presets that take long
 
     @property
     def is_quick(self) -> bool:
@@ -115,7 +115,7 @@ def _run(case: Case, preset: str, workload: Workload) -> Result:
 
 def _told(result: Result) -> dict[str, Any]:
     average = sum(job.jct for job in result.jobs) / max(1, len(result.jobs))
-    return {"jobs": len(result.jobs), "avg_jct": average, "events": _hash(result)}
+    return {"jobs": len(result.jobs), "avg_jct": round(average, 2), "events": _hash(result)}
 
 
 def _hash(result: Result) -> str:

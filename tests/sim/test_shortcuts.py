@@ -39,7 +39,7 @@ class Plain:
 
     def allocate(self, contest: Contest) -> float | None:
         assert isinstance(contest, PoolContest)
-        contest.contenders = contest.in_order  # type: ignore[method-assign]
+        contest.contenders = contest._one_by_one  # type: ignore[method-assign]
         wake: float | None = self._stage.allocate(contest)
         return wake
 

@@ -122,14 +122,15 @@ class PoolContest:
         self._in_place: InPlace | None = None  # only needed where some must go back to places that others may have
         if in_place and suspended and holders:
             self._in_place = InPlace(ledger, undo, holders.values(), suspends=policy.order.suspends)
-        self._behind: _Behind | None = None  # while those who run have not been looked at one by one
+        self._victims: Victims | None = None  # while those who run are not looked at one by one
         self._walk = self._make_walk(shown)
 
     # --- what a stage sees
 
     @property
     def left(self) -> float:
-        return self._left - self._withheld
+        left = self._left if self._victims is None else self._victims.left
+        return left - self._withheld
 
     @property
     def slots(self) -> float:
@@ -219,44 +220,27 @@ class PoolContest:
 
     def contenders(self) -> Iterator[Job]:
         if not self._holders or self._in_place:
-            yield from self.in_order()
+            yield from self._one_by_one()
             return
-        behind = self._behind = _Behind(self.last_first())
-        self._losing, self._left = {}, self._free
-        try:
-            yield from self._contend(behind)
-        finally:
-            behind.close()
-            self._behind = None
-
-    def _contend(self, behind: "_Behind") -> Iterator[Job]:
-        """As long as nobody takes what a running job has, only those who wait need to be looked at."""
+        victims = self._victims = Victims(self.last_first(), self._free)
         while (entry := self._walk.next_entry) is not None:
-            job, spare = entry[2], self._left
-            missing = job.shape.workers.want * job.shape.slots - spare - _FORGIVEN
-            if missing > 0 and behind.slots_after(entry[0], missing) >= missing:
-                yield from self._contend_with(behind.all_after(entry[0]))
-                return
-            self._walk.next_job()
-            if missing <= 0:
-                yield job
-            else:  # not even what those behind it have is enough
-                self._left = spare + behind.slots_after(entry[0], missing)
-                yield job
-                self._left = spare
+            victims.come_to(entry[0])
+            yield self._walk.next_job()
+        victims.come_to(None)
 
-    def _contend_with(self, running: list[tuple[Key, Job]]) -> Iterator[Job]:
-        """From here on somebody may lose what it has: those who come after the first who takes it."""
-        assert self._losing is not None
-        self._behind = None
-        for _, job in running:
-            self._losing[job.id] = job
-            self._left += len(job.spots) * job.shape.slots
-        yield from self._merged(running)
+    def _one_by_one(self) -> Iterator[Job]:
+        """The same by looking at all who run."""
+        for job in self.in_order():
+            if job.spots:
+                self.give(job, len(job.spots))
+            else:
+                yield job
 
     def give(self, job: Job, workers: int) -> bool:
         more = (workers - self._given_so_far(job)) * job.shape.slots
         spots = job.spots
+        if self._victims is not None:
+            return self._give_from(self._victims, job, workers, more)
         within_reach = self._left if spots else self._left - self._withheld
         if job.pinned:
             within_reach += self._uncounted
@@ -289,6 +273,22 @@ class PoolContest:
         self._given[job.id] = workers
         return True
 
+    def _give_from(self, victims: "Victims", job: Job, workers: int, more: float) -> bool:
+        """The same while those who run are only looked at where they may lose what they have."""
+        if job.spots:
+            raise BadPlan(f"the allocate stage changes job {job.id}, which runs, while it goes through those who wait")
+        first = job.id not in self._given
+        if (first and self._limits.get(job.shape, 1) <= 0) or not victims.covers(more + self._withheld):
+            return False
+        if first:
+            self._walk.take(job)
+            if job.shape in self._limits:
+                self._limits[job.shape] -= 1
+        self._changed[job.id] = (job, workers)
+        self._given[job.id] = workers
+        victims.free -= more
+        return True
+
     def give_all(self, sizes: Iterable[tuple[Job, int]]) -> None:
         if not self._holders or self._in_place:  # each has a place already, or must be found to have one
             for job, workers in sizes:
@@ -317,12 +317,15 @@ class PoolContest:
     def refuse(self, job: Job, why: Refusal | None = None) -> None:
         if job.spots:
             return
-        cost = job.shape.workers.want * job.shape.slots
-        if why is None and self._reserved_for is not None and cost <= self._left + _FORGIVEN:
-            why = HeldBehind(self._reserved_for.id)
-        elif why is None:
-            why = NoPlace() if cost <= self._left + _FORGIVEN else DoesNotFit()
+        if why is None:
+            enough = self._is_within(job.shape.workers.want * job.shape.slots)
+            held = HeldBehind(self._reserved_for.id) if self._reserved_for is not None else NoPlace()
+            why = held if enough else DoesNotFit()
         self.refusals[job.shape] = (job.id, why)
+
+    def _is_within(self, cost: float) -> bool:
+        """Is so much left, what is withheld included?"""
+        return cost <= self._left + _FORGIVEN if self._victims is None else self._victims.covers(cost)
 
     def refuse_rest(self, behind: Job) -> None:
         for job in self._walk.rest():
@@ -351,11 +354,15 @@ class PoolContest:
 
     def end(self) -> None:
         self._walk.end()
+        if self._victims:
+            self._victims.close()
         if self._in_place:
             self._in_place.end()
 
     def stopped(self) -> list[Job]:
         """Those that lose all their workers."""
+        if self._victims is not None:
+            return self._victims.lost
         if self._losing is not None:
             return list(self._losing.values())
         given = self._given
@@ -389,9 +396,9 @@ class PoolContest:
         assert self._tries is not None
         workers = self._tries(least.workers)
         cost = workers * least.slots
-        if self._behind is not None:
-            missing = cost - self._left - _FORGIVEN
-            return missing > 0 and self._behind.slots_after(key, missing) < missing
+        if self._victims is not None:
+            self._victims.come_to(key)
+            return not self._victims.covers(cost)
         if cost > self._left - self._withheld + _FORGIVEN:
             return True
         if self._holders:
@@ -431,40 +438,68 @@ class PoolContest:
         return True
 
 
-class _Behind:
-    """Running jobs from the back of the order, looked at only as far as it matters."""
+class Victims:
+    """Running jobs from the back of the order, looked at only as far as they may lose what they have.
 
-    def __init__(self, last_first: Iterator[tuple[Key, Job]]) -> None:
-        self._coming = last_first
+    Whoever goes before them takes what is free, and beyond that from what is left for those who come later. So a walk
+    through the order keeps a debt (`free` below 0): it comes to those running jobs that have too little left behind
+    them to cover it. All others keep what they have, and are never looked at.
+    """
+
+    def __init__(self, last_first: Iterator[tuple[Key, Job]], free: float) -> None:
+        self.free = free
+        self.lost: list[Job] = []  # in order
+        self._coming: Iterator[tuple[Key, Job]] | None = last_first  # None: those further to the front are passed
         self._seen: list[tuple[Key, Job]] = []
-        self._slots: list[float] = []  # of each of them and all that come after it
-        self._at_end = False
+        self._sums: list[float] = []  # the slots of each of them and of all that come after it
+        self._at: Key = ()  # where the walk is; all further to the front have been decided
 
-    def slots_after(self, key: Key, enough: float) -> float:
-        """What those who come after this key have together; no more than `enough` is looked for."""
-        while not self._at_end and (not self._seen or (self._seen[-1][0] > key and self._slots[-1] < enough)):
-            self._look_further()
-        last = min(bisect_left(self._slots, enough), len(self._seen) - 1)
-        while last >= 0 and self._seen[last][0] < key:
-            last -= 1
-        return self._slots[last] if last >= 0 else 0.0
-
-    def all_after(self, key: Key) -> list[tuple[Key, Job]]:
-        """Those who come after this key, in order."""
-        while not self._at_end and (not self._seen or self._seen[-1][0] > key):
-            self._look_further()
-        return [pair for pair in reversed(self._seen) if pair[0] > key]
+    def come_to(self, key: Key | None) -> None:
+        """Those before this key (None: all) who have too little left behind them lose what they have."""
+        while self.free < -_FORGIVEN:
+            self._look_until(-self.free)
+            # The last in the order lose nothing as long as they do not hold the debt together.
+            first = bisect_left(self._sums, -self.free - _FORGIVEN)
+            if first == len(self._sums) or (key is not None and self._seen[first][0] > key):
+                break
+            job = self._seen[first][1]
+            self.lost.append(job)
+            self.free += len(job.spots) * job.shape.slots
+            del self._seen[first:], self._sums[first:]
+            self.close()
+        if key is not None:
+            self._at = key
 
     def close(self) -> None:
-        self._at_end, self._coming = True, iter(())
+        """Nobody further to the front is looked at any more."""
+        self._coming = None
 
-    def _look_further(self) -> None:
-        pair = next(self._coming, None)
-        if pair is None:
-            self._at_end = True
-            return
-        self._seen.append(pair)
-        self._slots.append((self._slots[-1] if self._slots else 0.0) + len(pair[1].spots) * pair[1].shape.slots)
+    def covers(self, cost: float) -> bool:
+        """Is so much free, or held by those who come later?"""
+        debt = cost - self.free
+        if debt <= _FORGIVEN:
+            return True
+        self._look_until(debt)
+        reached = bisect_left(self._sums, debt - _FORGIVEN)
+        return reached < len(self._sums) and self._seen[reached][0] > self._at
+
+    @property
+    def left(self) -> float:
+        """What is free or held by those who come later."""
+        self._look_until(math.inf)
+        later = sum(1 for key, _ in self._seen if key > self._at)
+        return self.free + (self._sums[later - 1] if later else 0.0)
+
+    def _look_until(self, slots: float) -> None:
+        """Until those who were looked at hold so much together, or all are known who come later."""
+        seen, sums = self._seen, self._sums
+        while self._coming is not None and (not seen or (sums[-1] < slots - _FORGIVEN and seen[-1][0] > self._at)):
+            pair = next(self._coming, None)
+            if pair is None:
+                self._coming = None
+                return
+            seen.append(pair)
+            sums.append((sums[-1] if sums else 0.0) + len(pair[1].spots) * pair[1].shape.slots)
 
 
 def place_workers(

@@ -27,13 +27,13 @@ class Rigid:
         starving: Job | None = None
         wake = math.inf
         for job in contest.contenders():
-            if preemptive and starving and not job.spots and contest.stays(job):
+            if preemptive and starving and contest.stays(job):
                 contest.refuse(job, HeldBehind(starving.id))
                 continue
-            if contest.give(job, len(job.spots) or job.shape.workers.want):
+            if contest.give(job, job.shape.workers.want):
                 continue
             contest.refuse(job)
-            if starving or job.spots or (preemptive and not _waits_for_fixed(contest, job)):
+            if starving or (preemptive and not _waits_for_fixed(contest, job)):
                 continue
             starves_at = job.queued_at + self.starvation_guard
             if starves_at <= contest.now:
