@@ -20,7 +20,7 @@ from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.spec import JobSpec, Preemptible, WorkerResources, Workers
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.estimate.remaining import Estimate
-from schedulearn.core.policies.presets import PRESETS, build_policy
+from schedulearn.core.policies.catalogue.presets import PRESETS, build_policy
 from schedulearn.core.policies.stages import Policy
 
 NODES, GPUS, RUNNING, QUEUED, FEW = 200, 8, 500, 10_000, 100

@@ -17,7 +17,7 @@ from typing import Any
 from bench.figures import Figures
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.spec import STOP, YIELD, Target
-from schedulearn.core.policies.presets import PRESETS, build_policy
+from schedulearn.core.policies.catalogue.presets import PRESETS, build_policy
 from schedulearn.lab.sim.cluster import nodes_from_list, parse_cluster
 from schedulearn.lab.sim.engine import SimOptions, Simulation
 from schedulearn.lab.sim.estimated import EstimatedFacts

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.figures import Figures
 from bench.service import command
-from schedulearn.core.policies.presets import PRESETS
+from schedulearn.core.policies.catalogue.presets import PRESETS
 
 PAGE = Path(__file__).parent.parent / "docs" / "results.md"
 _BEGIN, _END = "<!-- tables: python -m bench quality -->\n", "<!-- end of tables -->"

@@ -12,7 +12,7 @@ from schedulearn.cli.top import gather
 from schedulearn.core.control.restore import restore
 from schedulearn.core.domain.ids import NodeName
 from schedulearn.core.domain.node import Node, NodeState
-from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.service.gateway.explainer import Explainer
 from schedulearn.service.learn.facts import LiveFacts
 from schedulearn.store import Cycle, open_store

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figures
-from schedulearn.core.policies.presets import PRESETS
+from schedulearn.core.policies.catalogue.presets import PRESETS
 from schedulearn.lab.sim.engine import Simulation
 from schedulearn.lab.sim.run import Request, prepare
 

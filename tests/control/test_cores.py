@@ -14,7 +14,7 @@ from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import CPUS, MEMORY
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.catalogue.presets import build_policy
 from support.builders import KILLED, OK, World, job, node
 
 ALL = ["cores-strict", "cores-attend", "cores-proportional"]

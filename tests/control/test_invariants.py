@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from schedulearn.core.control.decide import decide
 from schedulearn.core.control.hysteresis import drop_what_does_not_pay
 from schedulearn.core.control.restore import restore
-from schedulearn.core.policies.presets import PRESETS
+from schedulearn.core.policies.catalogue.presets import PRESETS
 from support.builders import OK, World, job, node
 from support.facts import AssumedFacts
 from support.walks import check, do

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedulearn.core.control import queue
-from schedulearn.core.control.contest import Decision
+from schedulearn.core.control.allocation import Decision
 from schedulearn.core.control.decide import decide
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.spec import Launcher, Preemptible
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.policies.stages import Contest
+from schedulearn.core.policies.stages import Allocate, Allocation
 from support.builders import OK, World, job, node
 from support.facts import AssumedFacts
 
@@ -36,14 +36,14 @@ class Durations(AssumedFacts):
         return self.duration(job) - job.ran.at(now)
 
 
-class EachByItself:
+class EachByItself(Allocate):
     """The same stage, that does not say what it tries: the first job of each shape is shown to it."""
 
     def __init__(self, stage: Any) -> None:
-        self._stage, self.elastic, self.at_ease = stage, stage.elastic, stage.at_ease
+        self._stage, self.elastic, self.enough = stage, stage.elastic, stage.enough
 
-    def allocate(self, contest: Contest) -> float | None:
-        wake: float | None = self._stage.allocate(contest)
+    def allocate(self, allocation: Allocation) -> float | None:
+        wake: float | None = self._stage.allocate(allocation)
         return wake
 
 

@@ -16,7 +16,7 @@ from schedulearn.core.domain.job import HistoryEvent, Spot
 from schedulearn.core.domain.node import NodeState
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState, StopReason
-from schedulearn.core.policies.registry import STAGES, StageInfo
+from schedulearn.core.policies.catalogue.registry import STAGES, StageInfo
 from schedulearn.core.policies.stages import Board, Memory, Moves
 from support.builders import BROKEN, KILLED, LOST, World, job, node
 from support.facts import AssumedFacts

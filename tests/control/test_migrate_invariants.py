@@ -13,7 +13,7 @@ from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState, StopReason
-from schedulearn.core.policies.presets import PRESETS
+from schedulearn.core.policies.catalogue.presets import PRESETS
 from support.builders import KILLED, LOST, OK, World, job, node
 from support.facts import AssumedFacts
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.core.control.contest import Decision, Grant
+from schedulearn.core.control.allocation import Decision, Grant
 from schedulearn.core.control.reconcile import reconcile
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.commands import StartAttempt, StopWorker
@@ -15,7 +15,8 @@ from schedulearn.core.domain.job import Job, Spot
 from schedulearn.core.domain.spec import Launcher, Preemptible
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.policies.registry import STAGES, StageInfo
+from schedulearn.core.policies.catalogue.registry import STAGES, StageInfo
+from schedulearn.core.policies.stages import Place
 from support.builders import KILLED, OK, World, job, node
 
 
@@ -146,8 +147,8 @@ def test_a_plan_that_breaks_a_rule_changes_nothing(decision: Decision, why: str)
 
 
 def test_a_place_stage_that_crowds_a_node_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Crowded:
-        def place(self, shape: Any, workers: int, nodes: Any, memory: Any) -> list[NodeName]:
+    class Crowded(Place):
+        def place(self, job: Any, shape: Any, workers: int, nodes: Any, memory: Any) -> list[NodeName]:
             return [next(iter(nodes)).name] * workers
 
     monkeypatch.setitem(STAGES["place"], "crowded", StageInfo(Crowded, "does not work"))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.core.control.contest import Decision, Grant
+from schedulearn.core.control.allocation import Decision, Grant
 from schedulearn.core.control.cycle import next_wake
 from schedulearn.core.control.explain import explain
 from schedulearn.core.control.reconcile import reconcile
@@ -20,7 +20,7 @@ from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.estimate.remaining import Estimate
-from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.catalogue.presets import build_policy
 from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
 from support.facts import AssumedFacts
 

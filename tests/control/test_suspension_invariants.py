@@ -7,7 +7,7 @@ import pytest
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.spec import Preemptible
-from schedulearn.core.policies.presets import PRESETS, build_policy
+from schedulearn.core.policies.catalogue.presets import PRESETS, build_policy
 from support.builders import OK, World, job, node
 from support.walks import check, do
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schedulearn.core.control.contest import Undo, place_workers
+from schedulearn.core.control.allocation import Undo, place_workers
 from schedulearn.core.control.explain import explain
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.commands import StopWorker
@@ -14,7 +14,7 @@ from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.spec import Metric, Preemptible, Target
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.policies.presets import PRESETS
+from schedulearn.core.policies.catalogue.presets import PRESETS
 from support.builders import KILLED, World, job, node
 from support.walks import do
 

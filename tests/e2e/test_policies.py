@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from schedulearn.client import Client
-from schedulearn.core.policies.presets import PRESETS
+from schedulearn.core.policies.catalogue.presets import PRESETS
 from schedulearn.executors.process.cgroups import detect
 from schedulearn.store import open_store
 from support.jobs import ended, in_state, kinds, output, script, spec, submit, until

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedulearn.client import Client
-from schedulearn.core.policies.presets import DEFAULT_PRESET
+from schedulearn.core.policies.catalogue.presets import DEFAULT_PRESET
 from schedulearn.executors.process.cgroups import detect
 from support.jobs import in_state, kinds, script, submit
 from support.service import PATIENCE, Service

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from schedulearn.core.domain.errors import InvalidSpec
-from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.lab.experiments.catalogue import CATALOGUE, find
 from schedulearn.lab.experiments.charts import charts
 from schedulearn.lab.experiments.measures import MEASURES, average, makespan, measured, paired

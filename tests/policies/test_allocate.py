@@ -19,7 +19,7 @@ from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import CPUS, GPUS, Resources
 from schedulearn.core.domain.spec import JobSpec, WorkerResources, Workers
 from schedulearn.core.domain.speedup import SpeedUp
-from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.catalogue.presets import build_policy
 from support.builders import World, job, node
 
 LINEAR = SpeedUp(range(1, 65))

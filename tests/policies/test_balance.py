@@ -16,10 +16,10 @@ from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job, Spot
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState
+from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.core.policies.loads import Load, ends, loads_of
 from schedulearn.core.policies.migrate.balance import Balance
 from schedulearn.core.policies.place.least_work import LeastWork
-from schedulearn.core.policies.presets import build_policy
 from schedulearn.core.policies.stages import Moves
 from support.builders import job, node
 from support.facts import AssumedFacts
@@ -225,8 +225,8 @@ def test_a_job_is_placed_where_the_least_is_left(where: dict[str, list[float | N
     board = Board(cluster.state, cluster.now)
     stage.survey(board, memory)
     work = {name: sum(load.work for load in there) for name, there in loads_of(board, {}).items()}
-    shape = job(99, cpus=0.1).shape
+    new = job(99, cpus=0.1)
     for _ in range(count):
-        (name,) = stage.place(shape, 1, cluster.state.ledger, memory) or ()
+        (name,) = stage.place(new, new.shape, 1, cluster.state.ledger, memory) or ()
         assert work[name] == pytest.approx(min(work.values()))
         work = memory["least_work.seconds"]

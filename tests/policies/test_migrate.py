@@ -15,8 +15,8 @@ from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.domain.states import JobState
+from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.core.policies.migrate.consolidate import Consolidate
-from schedulearn.core.policies.presets import build_policy
 from schedulearn.lab.sim.cluster import parse_cluster
 from schedulearn.lab.sim.engine import SimOptions, Simulation
 from schedulearn.lab.sim.metrics import Result

@@ -21,6 +21,8 @@ from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.spec import JobSpec, WorkerResources, Workers
+from schedulearn.core.policies.catalogue.presets import build_policy
+from schedulearn.core.policies.catalogue.registry import STAGES, stage
 from schedulearn.core.policies.place import branch_and_bound, genetic, hungarian
 from schedulearn.core.policies.place.solve import (
     Assignment,
@@ -33,8 +35,6 @@ from schedulearn.core.policies.place.solve import (
     moved_workers,
     score,
 )
-from schedulearn.core.policies.presets import build_policy
-from schedulearn.core.policies.registry import STAGES, stage
 from schedulearn.core.policies.stages import Memory
 from schedulearn.lab.sim.cluster import make_node
 from support.builders import World, job, node
@@ -63,7 +63,7 @@ def ledger(*free: int, of: int | None = None) -> Ledger:
 
 def placed(name: str, shape: Shape, workers: int, nodes: Ledger, memory: Any = None, **params: Any) -> str | None:
     """The nodes of the workers as one word."""
-    found = stage("place", name).build(params).place(shape, workers, nodes, {} if memory is None else memory)
+    found = stage("place", name).build(params).place(job(1), shape, workers, nodes, {} if memory is None else memory)
     return None if found is None else "".join(found)
 
 
@@ -455,7 +455,7 @@ def test_a_wrong_parameter_is_named_with_what_is_allowed(name: str, param: str, 
 
 def test_parameters_may_come_as_text() -> None:
     policy = build_policy("fifo", {"place": "genetic"}, {"seed": "7", "population": "4", "generations": "0"})
-    assert policy.place.place(shape_of(), 3, ledger(2, 4, 3), {}) == ["c", "c", "c"]
+    assert policy.place.place(job(1), shape_of(), 3, ledger(2, 4, 3), {}) == ["c", "c", "c"]
 
 
 def test_resources_are_counted_as_the_stages_see_them() -> None:

@@ -17,10 +17,10 @@ from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.core.domain.job import Attempt, Job, Spot, Worker
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState
+from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.core.policies.migrate.categories import CONVERGED, PROGRESSING, WATCHING, category_after, growth
 from schedulearn.core.policies.migrate.specon import Specon
 from schedulearn.core.policies.notes import Note
-from schedulearn.core.policies.presets import build_policy
 from schedulearn.core.policies.stages import Moves
 from support.builders import job, node
 from support.facts import AssumedFacts

@@ -9,8 +9,8 @@ from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.spec import Preemptible
+from schedulearn.core.policies.catalogue.presets import PRESETS, available, build_policy
 from schedulearn.core.policies.order.srjf_aged import SrjfAged
-from schedulearn.core.policies.presets import PRESETS, available, build_policy
 from support.builders import World, job, node
 from support.facts import AssumedFacts
 

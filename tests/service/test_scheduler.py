@@ -14,7 +14,8 @@ from schedulearn.core.domain.node import NodeState
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.spec import Metric
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.policies.registry import STAGES, StageInfo
+from schedulearn.core.policies.catalogue.registry import STAGES, StageInfo
+from schedulearn.core.policies.stages import Allocate, Allocation, Place
 from schedulearn.executors.common.logwriter import LogWriter
 from schedulearn.service.common.config import DataFolder
 from schedulearn.service.progress.progress import ProgressWatcher
@@ -343,24 +344,20 @@ def test_a_pause_that_comes_too_late_shows_in_the_story(bench: Bench) -> None:
 # --- policies
 
 
-class Raises:
-    elastic = False
-
-    def allocate(self, contest: Any) -> None:
-        for job in contest.in_order():
+class Raises(Allocate):
+    def allocate(self, allocation: Allocation) -> None:
+        for job in allocation.claimants():
             raise ZeroDivisionError(f"job {job.id} has no length")
 
 
-class TooFew:
-    elastic = False
-
-    def allocate(self, contest: Any) -> None:
-        for job in contest.in_order():
-            contest.give(job, job.shape.workers.min - 1)
+class TooFew(Allocate):
+    def allocate(self, allocation: Allocation) -> None:
+        for job in allocation.claimants():
+            allocation.give(job, job.shape.workers.min - 1)
 
 
-class Nowhere:
-    def place(self, shape: Any, workers: int, nodes: Any, memory: Any) -> list[NodeName]:
+class Nowhere(Place):
+    def place(self, job: Any, shape: Any, workers: int, nodes: Any, memory: Any) -> list[NodeName]:
         return [next(iter(nodes)).name] * (workers - 1) + [NodeName("nowhere")]
 
 

@@ -16,8 +16,8 @@ from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.core.domain.job import Accrual
 from schedulearn.core.domain.spec import JobSpec, Launcher, WorkerResources
 from schedulearn.core.domain.usage import Limits, Usage
+from schedulearn.core.policies.catalogue.registry import STAGES, StageInfo
 from schedulearn.core.policies.notes import Note
-from schedulearn.core.policies.registry import STAGES, StageInfo
 from schedulearn.core.policies.sharing import ShareNode, Shares
 from schedulearn.service.common.config import DataFolder
 from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from bench.decisions import CASES, RECORD, TRACES, Case, decided
 
 _SHORT = ("gpus", "cores")  # the others take more than a few seconds

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedulearn.core.domain.spec import JobSpec, Preemptible, WorkerResources, Workers
-from schedulearn.core.policies.presets import PRESETS, build_policy
+from schedulearn.core.policies.catalogue.presets import PRESETS, build_policy
 from schedulearn.lab.sim.cluster import parse_cluster
 from schedulearn.lab.sim.engine import Simulation
 from schedulearn.lab.traces.types import TraceJob, Workload

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedulearn.core.control.state import State
-from schedulearn.core.policies.presets import PRESETS, build_policy
-from schedulearn.core.policies.registry import STAGES
+from schedulearn.core.policies.catalogue.presets import PRESETS, build_policy
+from schedulearn.core.policies.catalogue.registry import STAGES
 from schedulearn.lab.sim.cluster import parse_cluster
 from schedulearn.lab.sim.engine import SimOptions, Simulation
 from schedulearn.lab.traces.types import TraceJob, Workload

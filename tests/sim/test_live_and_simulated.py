@@ -10,7 +10,7 @@ from schedulearn.core.control.cycle import next_wake
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.outcome import Outcome
-from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.lab.sim.cluster import parse_cluster
 from schedulearn.lab.sim.engine import Simulation
 from schedulearn.lab.sim.model import JobModel, SpecMaker

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.lab.sim.cluster import parse_cluster
 from schedulearn.lab.sim.engine import Simulation
 from schedulearn.lab.traces.registry import load

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.core.policies import plugins
+from schedulearn.core.policies.catalogue import plugins
 from schedulearn.lab.sim.estimated import EstimatedFacts
 from schedulearn.lab.sim.metrics import Result
 from schedulearn.lab.sim.model import JobModel, SpecMaker, make_job

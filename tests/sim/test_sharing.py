@@ -10,7 +10,7 @@ import pytest
 from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.learning import LearningCurve
 from schedulearn.core.domain.resources import Resources
-from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.core.policies.sharing import ShareNode, Shares
 from schedulearn.core.policies.stages import Policy
 from schedulearn.lab.sim.cluster import nodes_from_list

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.core.control.contest import PoolContest
+from schedulearn.core.control.allocation import AllocationPass
 from schedulearn.core.domain.speedup import SpeedUp
-from schedulearn.core.policies.presets import PRESETS, build_policy
-from schedulearn.core.policies.stages import Contest, Policy
+from schedulearn.core.policies.catalogue.presets import PRESETS, build_policy
+from schedulearn.core.policies.stages import Allocate, Allocation, Policy
 from schedulearn.lab.sim.cluster import parse_cluster
 from schedulearn.lab.sim.engine import SimOptions, Simulation
 from schedulearn.lab.traces.types import TraceJob, Workload
@@ -31,16 +31,16 @@ def workload(rows: list[tuple[int, int, int, int]]) -> Workload:
     )
 
 
-class Plain:
+class Plain(Allocate):
     """An allocate stage that is always asked, and walks past everybody."""
 
     def __init__(self, stage: Any) -> None:
         self._stage, self.elastic = stage, stage.elastic
 
-    def allocate(self, contest: Contest) -> float | None:
-        assert isinstance(contest, PoolContest)
-        contest.contenders = contest._one_by_one  # type: ignore[method-assign]
-        wake: float | None = self._stage.allocate(contest)
+    def allocate(self, allocation: Allocation) -> float | None:
+        assert isinstance(allocation, AllocationPass)
+        allocation.candidates = allocation._one_by_one  # type: ignore[method-assign]
+        wake: float | None = self._stage.allocate(allocation)
         return wake
 
 

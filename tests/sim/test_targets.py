@@ -10,7 +10,7 @@ import pytest
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.learning import LearningCurve
 from schedulearn.core.domain.spec import Target
-from schedulearn.core.policies.presets import PRESETS, build_policy
+from schedulearn.core.policies.catalogue.presets import PRESETS, build_policy
 from schedulearn.lab.sim.cluster import nodes_from_list
 from schedulearn.lab.sim.engine import SimOptions, Simulation
 from schedulearn.lab.sim.estimated import EstimatedFacts

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from schedulearn.core.control.allocation import Decision
 from schedulearn.core.control.apply import apply
-from schedulearn.core.control.contest import Decision
 from schedulearn.core.control.cycle import apply_all, plan
 from schedulearn.core.control.state import Changes, State
 from schedulearn.core.domain import events as ev
@@ -14,7 +14,7 @@ from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.spec import JobSpec, WorkerResources, Workers
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.catalogue.presets import build_policy
 from support.facts import AssumedFacts
 
 OK = Outcome(Ending.EXITED, exit_code=0)

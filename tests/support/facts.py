@@ -5,6 +5,7 @@ import math
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.core.policies.stages import Known
 
 
 class AssumedFacts:
@@ -23,6 +24,9 @@ class AssumedFacts:
 
     def speedup(self, job: Job) -> SpeedUp:
         return assumed_speedup(job.shape.workers.max)
+
+    def known(self, job: Job, now: float) -> Known:
+        return Known(False, False, False, False)
 
     def restart_cost(self, job: Job) -> float:
         return 0.0

@@ -6,7 +6,7 @@ To the stage each core is a worker. Here is where that becomes one lease and one
 import math
 from collections.abc import Iterable, Iterator
 
-from schedulearn.core.control.contest import Grant, PoolContest, Undo, place_workers, take_on_all
+from schedulearn.core.control.allocation import AllocationPass, Grant, Undo, place_workers, take_on_all
 from schedulearn.core.control.free import free_now
 from schedulearn.core.control.in_place import put_back
 from schedulearn.core.control.ledger import Ledger, NodeLedger
@@ -17,20 +17,19 @@ from schedulearn.core.control.running import accrue
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job, Lease, Spot
-from schedulearn.core.domain.resources import CPUS, Resources
+from schedulearn.core.domain.resources import CPUS
 from schedulearn.core.domain.shape import Shape
-from schedulearn.core.domain.spec import Workers
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.policies.stages import DoesNotFit, Memory, NoPlace, Policy, Refusal
+from schedulearn.core.policies.stages import Ask, Memory, Policy
 
 _FORGIVEN = 1e-9
 _Taken = tuple[Shape, tuple[Spot, ...]]
 
 
-class CoresContest(PoolContest):
+class CoresPass(AllocationPass):
     """Nobody loses anything in it, so each who is given something is placed at once, and the ledger is always right.
 
-    Jobs with several workers are counted as in any other contest.
+    Jobs with several workers are counted as in any other pool.
     """
 
     def __init__(
@@ -63,21 +62,15 @@ class CoresContest(PoolContest):
     def preemptive(self) -> bool:
         return False
 
-    def contenders(self) -> Iterator[Job]:
-        return self.in_order()
+    def candidates(self) -> Iterator[Job]:
+        return (job for job in self.claimants() if not job.spots)
 
-    def cost(self, job: Job) -> float:
-        return 1.0 if _counts(job) else super().cost(job)
-
-    def size(self, job: Job) -> Workers:
+    def ask(self, job: Job) -> Ask:
         if not _counts(job):
-            return super().size(job)
+            return super().ask(job)
         least = job.shape.least_cores
         asked = max(least, min(math.ceil(job.cpus_asked - _FORGIVEN), self._largest))
-        return Workers(least, asked, asked)
-
-    def has(self, job: Job) -> int:
-        return job.cores if _counts(job) else super().has(job)
+        return Ask(1.0, least, asked, asked, job.cores)
 
     def room(self, job: Job) -> int:
         if not _counts(job):
@@ -90,13 +83,10 @@ class CoresContest(PoolContest):
         # One that ran before cores were counted holds some, too, though none was given to it.
         return max(0, _whole(free + (0.0 if job.cores else job.shape.slots)) - self._given_more(job))
 
-    def need(self, job: Job, workers: int) -> Resources:
-        return job.shape.with_cores(workers).per_worker if _counts(job) else super().need(job, workers)
-
     def give(self, job: Job, workers: int) -> bool:
-        if job.spots and workers <= self.has(job):
+        if job.spots and workers <= self.ask(job).has:
             return True  # nobody loses any
-        if workers < self.size(job).min:
+        if workers < self.ask(job).min:
             return False  # one that ran before cores were counted may not have as many yet
         before = self._taken.pop(job.id, None)
         if before:
@@ -118,10 +108,8 @@ class CoresContest(PoolContest):
         for job, workers in sizes:
             self.give(job, workers)
 
-    def refuse(self, job: Job, why: Refusal | None = None) -> None:
-        if not job.spots:
-            enough = self.size(job).want * self.cost(job) <= self.left + _FORGIVEN
-            self.refusals[job.shape] = (job.id, why or (NoPlace() if enough else DoesNotFit()))
+    def _is_within(self, cost: float) -> bool:
+        return cost <= self.left + _FORGIVEN
 
     # --- where
 
@@ -132,7 +120,7 @@ class CoresContest(PoolContest):
     def _place_cores(self, job: Job, cores: int) -> tuple[_Taken, Grant] | None:
         if not job.spots:
             shape = job.shape.with_cores(cores)
-            names = self._policy.place.place(shape, 1, self._ledger, self.memory)
+            names = self._policy.place.place(job, shape, 1, self._ledger, self.memory)
             spots = tuple(take_on_all(names, shape, self._ledger, self._undo)) if names else ()
         else:
             shape, spots = job.shape.only_cores(cores - job.shape.slots), job.spots

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from schedulearn.core.control.allocation import Decision
 from schedulearn.core.control.apply import apply
-from schedulearn.core.control.contest import Decision
 from schedulearn.core.control.decide import decide
 from schedulearn.core.control.migrate import Board, migrate
 from schedulearn.core.control.reconcile import nothing_to_decide, reconcile, start_ready
@@ -42,9 +42,9 @@ def _decide(state: State, policy: Policy, now: float) -> Decision | None:
         nothing_to_decide(state, now)
         state.watch_turns(now)
         return None
-    if survey := getattr(policy.place, "survey", None):
+    if policy.place.surveys:
         state.memory = dict(state.memory)
-        survey(Board(state, now), state.memory)
+        policy.place.survey(Board(state, now), state.memory)
     decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory)
     reconcile(state, decision, now)
     state.watch_turns(now)

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from schedulearn.core.control.contest import Decision, Grant, PoolContest, Undo, place_elsewhere, place_workers
-from schedulearn.core.control.cores import CoresContest
+from schedulearn.core.control.allocation import AllocationPass, Decision, Grant, Undo, place_elsewhere, place_workers
+from schedulearn.core.control.cores import CoresPass
+from schedulearn.core.control.fast_path import start_all
 from schedulearn.core.control.hysteresis import pays_to_move
 from schedulearn.core.control.in_place import take_what_is_free
 from schedulearn.core.control.ledger import Ledger
-from schedulearn.core.control.plenty import start_everybody
 from schedulearn.core.control.queue import Queue
 from schedulearn.core.control.runners import Runners
 from schedulearn.core.domain.ids import JobId
@@ -48,7 +48,7 @@ def decide(
                 continue
             if policy.counts_cores and pool == CPUS:
                 _decide_cores(policy, queue, ledger, contestants, now, undo, decision)
-            elif not start_everybody(pool, policy, queue, ledger, contestants, undo, decision):
+            elif not start_all(pool, policy, queue, ledger, contestants, undo, decision):
                 _decide_pool(pool, policy, queue, ledger, contestants, now, undo, decision, shown)
     finally:
         undo.all()
@@ -66,18 +66,18 @@ def _decide_pool(
     decision: Decision,
     shown: Collection[Shape],
 ) -> None:
-    """Hold the contest; where a job that was given slots has no place, hold it again without that job."""
+    """Ask the allocate stage; where a job that was given slots has no place, ask it again without that job."""
     limits: dict[Shape, int] = {}
     no_place: dict[Shape, JobId] = {}
     while True:
         mark, memory = undo.mark(), dict(decision.memory)
         mine = [shape for shape in shown if shape.pool == pool]
-        contest = PoolContest(pool, policy, queue, ledger, contestants, now, memory, undo, limits, shown=mine)
+        allocation = AllocationPass(pool, policy, queue, ledger, contestants, now, memory, undo, limits, shown=mine)
         try:
-            wake = policy.allocate.allocate(contest)
+            wake = policy.allocate.allocate(allocation)
         finally:
-            contest.end()
-        placing, failed = _place(pool, policy, ledger, contest, undo, memory)
+            allocation.end()
+        placing, failed = _place(pool, policy, ledger, allocation, undo, memory)
         if failed is None:
             break
         undo.back_to(mark)
@@ -86,8 +86,8 @@ def _decide_pool(
     decision.memory = memory
     decision.stops += [job.id for job in placing.stopped]
     decision.grants += placing.grants
-    decision.refusals.update(contest.refusals)
-    decision.passed += contest.passed
+    decision.refusals.update(allocation.refusals)
+    decision.passed += allocation.passed
     for shape, job in no_place.items():
         decision.refusals.setdefault(shape, (job, NoPlace()))
     decision.wake_at = _sooner(decision.wake_at, wake)
@@ -96,15 +96,15 @@ def _decide_pool(
 def _decide_cores(
     policy: Policy, queue: Queue, ledger: Ledger, running: Runners, now: float, undo: Undo, decision: Decision
 ) -> None:
-    """Nobody loses anything, so places are found while the contest is held."""
-    contest = CoresContest(policy, queue, ledger, running, now, dict(decision.memory), undo)
+    """Nobody loses anything, so places are found while the stage is asked."""
+    allocation = CoresPass(policy, queue, ledger, running, now, dict(decision.memory), undo)
     try:
-        wake = policy.allocate.allocate(contest)
+        wake = policy.allocate.allocate(allocation)
     finally:
-        contest.end()
-    decision.memory = contest.memory
-    decision.grants += contest.grants
-    decision.refusals.update(contest.refusals)
+        allocation.end()
+    decision.memory = allocation.memory
+    decision.grants += allocation.grants
+    decision.refusals.update(allocation.refusals)
     decision.wake_at = _sooner(decision.wake_at, wake)
 
 
@@ -113,14 +113,14 @@ def _sooner(one: float | None, other: float | None) -> float | None:
 
 
 def _place(
-    pool: str, policy: Policy, ledger: Ledger, contest: PoolContest, undo: Undo, memory: Memory
+    pool: str, policy: Policy, ledger: Ledger, allocation: AllocationPass, undo: Undo, memory: Memory
 ) -> tuple["_Placing", Job | None]:
     """Find places for all that was given; who has none, if somebody has not.
 
     Newcomers go around the places of suspended jobs. Where one then has no place, all are placed when it is their turn.
     """
-    placing = _Placing(policy, ledger, contest, undo, memory)
-    if not contest.suspended:
+    placing = _Placing(policy, ledger, allocation, undo, memory)
+    if not allocation.suspended:
         return placing, placing.place_all()
     mark, before = undo.mark(), dict(memory)
     failed = placing.place_around()
@@ -128,7 +128,7 @@ def _place(
         undo.back_to(mark)
         memory.clear()
         memory.update(before)
-        placing = _Placing(policy, ledger, contest, undo, memory)
+        placing = _Placing(policy, ledger, allocation, undo, memory)
         failed = placing.place_all()
     if not failed and policy.order.suspends and not policy.allocate.elastic:
         placing.move_stopped(pool)
@@ -138,20 +138,21 @@ def _place(
 class _Placing:
     """Gives back what was taken from jobs, then finds places for what was given."""
 
-    def __init__(self, policy: Policy, ledger: Ledger, contest: PoolContest, undo: Undo, memory: Memory) -> None:
-        self._policy, self._ledger, self._contest, self._undo, self._memory = policy, ledger, contest, undo, memory
-        self.stopped = contest.stopped()
+    def __init__(self, policy: Policy, ledger: Ledger, allocation: AllocationPass, undo: Undo, memory: Memory) -> None:
+        self._policy, self._ledger, self._undo, self._memory = policy, ledger, undo, memory
+        self._allocation = allocation
+        self.stopped = allocation.stopped()
         self.grants: list[Grant] = []
         self._placed: list[Shape] = []
 
     def place_all(self) -> Job | None:
         """The first waiting job that has no place, or None if all is well."""
         self._make_room()
-        return self._place_in_turn(self._contest.changed())
+        return self._place_in_turn(self._allocation.changed())
 
     def place_around(self) -> Job | None:
         """The same, but nobody new is placed where a job is suspended."""
-        changed = self._contest.changed()
+        changed = self._allocation.changed()
         self._make_room()
         failed = self._place_in_turn([pair for pair in changed if pair[0].pinned])
         if failed:
@@ -163,7 +164,7 @@ class _Placing:
         """Who has lost its place to a job that can be nowhere else goes where there is room, if it may be stopped."""
         moved = []
         for job in self.stopped if self._ledger.free_slots(pool) else ():
-            spots = self._elsewhere(job) if pays_to_move(job, self._contest.now, self._contest.facts) else None
+            spots = self._elsewhere(job) if pays_to_move(job, self._allocation.now, self._allocation.facts) else None
             if spots:
                 moved.append(job.id)
                 self.grants.append(Grant(job.id, spots))
@@ -175,7 +176,7 @@ class _Placing:
     @contextmanager
     def _suspended_places_closed(self) -> Iterator[None]:
         granted = {grant.job for grant in self.grants}
-        waiting = [job for number, job in self._contest.suspended.items() if number not in granted]
+        waiting = [job for number, job in self._allocation.suspended.items() if number not in granted]
         kept = [(job.shape, take_what_is_free(job, self._ledger, self._undo)) for job in waiting]
         yield
         for shape, spots in kept:
@@ -184,7 +185,7 @@ class _Placing:
     def _make_room(self) -> None:
         for job in self.stopped:
             self._undo.give_back(job.shape.rest if self._policy.order.suspends else job.shape, job.spots)
-        for job, workers in self._contest.changed():
+        for job, workers in self._allocation.changed():
             if workers < len(job.spots):
                 self._resize(job, workers)
 
@@ -200,7 +201,7 @@ class _Placing:
         return sum(1 for other in self._placed if other is shape)
 
     def _start(self, job: Job, workers: int) -> bool:
-        spots = self._contest.placed(job)
+        spots = self._allocation.placed(job)
         if spots is None:
             spots = place_workers(job, workers, self._policy, self._ledger, self._undo, self._memory)
         if spots is None:

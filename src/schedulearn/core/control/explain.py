@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedulearn.core.control import hot, targets
-from schedulearn.core.control.contest import Decision
+from schedulearn.core.control.allocation import Decision
 from schedulearn.core.control.decide import decide
 from schedulearn.core.control.forecast import Remaining, forecast_starts
 from schedulearn.core.control.state import State

@@ -3,7 +3,7 @@
 import math
 
 from schedulearn.core.control import hot
-from schedulearn.core.control.contest import Decision, Grant
+from schedulearn.core.control.allocation import Decision, Grant
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.spec import Launcher

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from schedulearn.core.control import growth
-from schedulearn.core.control.contest import Undo
+from schedulearn.core.control.allocation import Undo
 from schedulearn.core.control.ledger import Ledger, NodeLedger
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.errors import BadPlan, Conflict, InvalidSpec

@@ -1,7 +1,7 @@
 """From a decision to promises, attempts, leases and commands: stop and shrink first, start when the place is free."""
 
 from schedulearn.core.control import cores, growth, hot, moves
-from schedulearn.core.control.contest import Decision
+from schedulearn.core.control.allocation import Decision
 from schedulearn.core.control.free import free_now
 from schedulearn.core.control.hysteresis import drop_what_does_not_pay
 from schedulearn.core.control.resizing import resize

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from schedulearn.core.control import growth, hot, moves
-from schedulearn.core.control.contest import Undo, keep_spots
+from schedulearn.core.control.allocation import Undo, keep_spots
 from schedulearn.core.control.free import free_now
 from schedulearn.core.control.ledger import Ledger, NodeLedger
 from schedulearn.core.control.state import State

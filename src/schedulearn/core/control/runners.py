@@ -1,12 +1,12 @@
 """The running jobs whose promise a policy may change, and who of them would be the first to go."""
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
-from schedulearn.core.policies.stages import AtEase, Facts, Key, Order
+from schedulearn.core.policies.stages import Facts, Key, Order
 
 
 class Runners(dict[JobId, Job]):
@@ -63,7 +63,7 @@ class Runners(dict[JobId, Job]):
         """Those who have reached their target: they make way for others under any order."""
         return Runners(self._yielding.values()) if self._yielding else NOBODY
 
-    def all_have(self, enough: AtEase, facts: Facts) -> bool:
+    def all_have(self, enough: Callable[[Job, Facts], int | None], facts: Facts) -> bool:
         """Does each of them have just so many workers?"""
         for number, job in list(self._changed.items()):
             if number in self and len(job.spots) != enough(job, facts):
@@ -114,6 +114,29 @@ class Runners(dict[JobId, Job]):
         self._serial += 1
         self._newest[job.id] = self._serial
         heapq.heappush(self._heap, (_turned(key), self._serial, job))
+
+
+class InOrder:
+    """Implements `policies.stages.Running`: the same in the order of a policy, at one moment."""
+
+    def __init__(self, jobs: Runners, order: Order, facts: Facts, now: float) -> None:
+        self._jobs, self._order, self._facts, self._now = jobs, order, facts, now
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def values(self) -> Collection[Job]:
+        return self._jobs.values()
+
+    def in_order(self) -> list[Job]:
+        return [job for _, job in self.with_ranks()]
+
+    def with_ranks(self) -> list[tuple[Key, Job]]:
+        order, facts, now = self._order, self._facts, self._now
+        return sorted([(rank(job, order, facts, now), job) for job in self._jobs.values()])  # ranks never tie
+
+    def last_first(self) -> Iterator[tuple[Key, Job]]:
+        return self._jobs.last_first(self._order, self._facts, self._now)
 
 
 NOBODY = Runners()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedulearn.core.control.contest import Decision
+from schedulearn.core.control.allocation import Decision
 from schedulearn.core.control.kinds import Kind
 from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.queue import Queue

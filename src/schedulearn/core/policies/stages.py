@@ -1,22 +1,29 @@
 """The stages of a policy, and what they are given. A stage reads no clock, file, socket or random source."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job
-from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.shape import Shape
-from schedulearn.core.domain.spec import Workers
 from schedulearn.core.domain.speedup import SpeedUp
 from schedulearn.core.policies.notes import Note
 from schedulearn.core.policies.sharing import Left, Share
 
 Memory = MutableMapping[str, Any]  # a policy's own notes between decisions: plain JSON, kept in the store
 Key = tuple[Any, ...]  # numbers, compared in turn; smaller goes first
+
+
+class Known(NamedTuple):
+    """Which facts of a job are measured, of this job or of jobs like it; the others are assumed."""
+
+    remaining: bool  # with its duration and estimate
+    speedup: bool
+    restart_cost: bool
+    locality_penalty: bool
 
 
 class Facts(Protocol):
@@ -34,6 +41,9 @@ class Facts(Protocol):
         """Seconds it needs in all with the workers it wants, as guessed when it was submitted."""
 
     def speedup(self, job: Job) -> SpeedUp: ...
+
+    def known(self, job: Job, now: float) -> Known:
+        """Which of the facts are measured."""
 
     def restart_cost(self, job: Job) -> float:
         """Seconds that stopping it and starting it again takes; 0 where that is free."""
@@ -120,143 +130,138 @@ class HeldBehind:
 Refusal = DoesNotFit | NoPlace | HeldBehind
 
 
-class Contest(Protocol):
-    """The slots of one pool and who is after them.
+class Ask(NamedTuple):
+    """What a job asks for, as an allocate stage counts it: in workers, or in whole cores (see `Allocate`)."""
 
-    A slot is a GPU, or a core in the pool of jobs that ask for no GPU. Running jobs that may not lose what they
-    have are no part of it. Whoever is part of it and is given nothing loses its workers.
+    cost: float  # slots that each takes
+    min: int  # it cannot run with fewer
+    want: int
+    max: int
+    has: int  # now
+
+
+class Running(Protocol):
+    """The running jobs that a decision may change."""
+
+    def values(self) -> Collection[Job]:
+        """All of them, in no particular order, which costs nothing."""
+
+    def __len__(self) -> int: ...
+
+    def in_order(self) -> list[Job]: ...
+
+    def last_first(self) -> Iterator[tuple[Key, Job]]:
+        """With their ranks, from the back of the order: only those that are looked at cost anything."""
+
+
+class Allocation(Protocol):
+    """The slots of one pool, and the jobs to give them to.
+
+    A slot is a GPU, or a core in the pool of jobs that ask for no GPU. Running jobs that may not lose what they have
+    are no part of it. A running job that is part of it and is given nothing loses its workers.
     """
 
     now: float
     facts: Facts
-
-    @property
-    def left(self) -> float:
-        """Slots that nobody was given yet."""
-
-    @property
-    def slots(self) -> float:
-        """All slots of this contest."""
-
-    @property
-    def fixed(self) -> float:
-        """Slots that are no part of it: of running jobs that may not lose what they have."""
-
-    def amounts(self, resource: str) -> tuple[float, float]:
-        """What the nodes that take jobs have of a resource in all, and what of it is free."""
-
-    @property
-    def waiting_count(self) -> int: ...
+    order: Order
+    memory: Memory
+    waiting_count: int
+    everything_fits: bool  # was every job that fits by the number of slots found to have a place?
 
     @property
     def preemptive(self) -> bool:
         """May a running job lose all its workers? Otherwise it must be given at least min, unless it yields."""
 
+    @property
+    def nodes(self) -> "Nodes":
+        """The nodes as they are before this decision: nothing that is given in it is taken there yet."""
+
+    @property
+    def running(self) -> Running: ...
+
+    @property
+    def slots(self) -> float:
+        """All slots that can be given."""
+
+    @property
+    def left(self) -> float:
+        """Slots that were not given yet."""
+
+    @property
+    def fixed(self) -> float:
+        """Slots that cannot be given: of running jobs that may not lose what they have."""
+
+    def shapes(self) -> set[Shape]:
+        """All shapes among the running and waiting jobs."""
+
     def secure(self) -> list[Job]:
         """The running jobs that must be given at least min, in order."""
 
     def claimants(self) -> Iterator[Job]:
-        """All others, as `in_order`: who waits, and who runs and may lose its place to them."""
+        """All others in order: running jobs that may lose their place, and the first waiting job of each shape. A
+        waiting job that is given something makes way for the next of its shape; one that is refused closes its shape.
+        """
 
-    def running(self) -> list[Job]:
-        """The running jobs of this contest, in order."""
+    def waiting(self, *, all_of_them: bool = False) -> Iterator[Job]:
+        """The same without the running ones; or all that wait: then give nothing before the last was seen."""
 
-    @property
-    def holders(self) -> Mapping[JobId, Job]:
-        """The same by number, in no particular order, which costs nothing."""
-
-    def in_order(self) -> Iterator[Job]:
-        """Running jobs and the heads of the waiting ones, in order: each waiting job that is given something
-        makes way for the next of its shape, one that is refused closes its shape."""
-
-    def waiting(self) -> Iterator[Job]:
-        """The same, without the running ones."""
-
-    def contenders(self) -> Iterator[Job]:
-        """The same, without those running jobs that are sure to keep what they have. For stages that change no size."""
-
-    @property
-    def room_is_enough(self) -> bool:
-        """Has nobody who would fit by the number of slots been found to have no place?"""
-
-    def all_waiting(self) -> Iterator[Job]:
-        """Not only the heads, in order; give nothing before you have seen all you want to see."""
-
-    def least_costs(self) -> set[float]:
-        """What slots the min of a job takes: all that occur among running and waiting jobs."""
+    def candidates(self) -> Iterator[Job]:
+        """The same, for stages that change no size: a running job keeps what it has, or loses all of it where those
+        before it in the order were given too much. Only those that lose are looked at."""
 
     def rank(self, job: Job) -> Key:
         """Its place in the order: the smaller goes first."""
 
-    def queue_of(self, job: Job) -> int:
-        """Which of the order's queues it is in, 0 for the first."""
-
-    def last_first(self) -> Iterator[tuple[Key, Job]]:
-        """The running jobs with their ranks, from the back of the order."""
-
-    def cost(self, job: Job) -> float:
-        """Slots that one worker takes. (Where whole cores are given out, each core of a container is one of its
-        "workers" for the stage: see `Allocate`.)"""
-
-    def size(self, job: Job) -> Workers:
-        """How many workers it may have, and how many it asks for."""
-
-    def has(self, job: Job) -> int:
-        """How many workers it has now."""
+    def ask(self, job: Job) -> Ask:
+        """What it asks for, and what it has."""
 
     def room(self, job: Job) -> int:
-        """How many more than it has been given so far are left; of whole cores: on one machine."""
-
-    def need(self, job: Job, workers: int) -> Resources:
-        """What it takes in all with so many workers."""
-
-    def stays(self, job: Job) -> bool:
-        """Would it be no part of a contest any more once it runs? Then nobody could interrupt it."""
+        """How many more than it has been given so far are left; of whole cores: on one node."""
 
     def give(self, job: Job, workers: int) -> bool:
         """Give it so many workers in all; False, with nothing changed, if they do not fit."""
 
     def give_all(self, sizes: Iterable[tuple[Job, int]]) -> None:
-        """The same for many at once who run or were given something before; BadPlan if they do not fit."""
+        """The same for many at once that run or were given something before; BadPlan if they do not fit."""
 
     def give_least(self, cost: float, but: Sequence[Job]) -> None:
         """All running jobs get their min, which takes so many slots each, but these get nothing. Call it first."""
 
-    def refuse(self, job: Job, why: Refusal | None = None) -> None:
-        """A waiting job gets nothing, and neither does any other of its shape."""
-
-    def refuse_rest(self, behind: Job) -> None:
-        """Nobody after this job gets anything."""
-
-    def passed_since(self, before: Job | None) -> float:
-        """When the first of those was queued that were not shown because they cannot fit (see `Allocate`), of those
-        that come before this job, if there is one; inf: there was nobody."""
+    def refuse(self, job: Job, why: Refusal | None = None, *, rest: bool = False) -> None:
+        """A waiting job gets nothing, and neither does any other of its shape (`rest`: or any after it)."""
 
     def reserve(self, job: Job) -> None:
-        """Keep the nodes where it will soonest fit free of any later grant in this decision."""
+        """Keep the nodes where it will soonest fit free of anything given later in this decision."""
+
+    def passed_since(self, before: Job | None) -> float:
+        """When the first job was queued that was not shown because it cannot fit (see `Allocate`), of those that come
+        before this job, if there is one; inf: all were shown."""
 
 
-AtEase = Callable[[Job, Facts], int]
-Tries = Callable[[Workers], int]
-
-
-class Allocate(Protocol):
+class Allocate:
     """How many workers each?
 
-    A stage may also have `at_ease(job, facts) -> int`: how many it gives a job that no other job is in the way of. If
-    there is room for everybody at that, it is not asked at all. One with `tries(workers) -> int` gives each waiting job
-    that `contenders` or `claimants` show just so many workers, or refuses it: then those who cannot have so many need
-    not be shown, but for those who have waited for longer than the stage's `starvation_guard`, if it has one.
+    A stage that says what it `tries` gives each waiting job that `candidates` or `claimants` show just so many workers,
+    or refuses it: then jobs that cannot have so many need not be shown, unless they have waited for longer than its
+    `starvation_guard`.
 
-    One with `counts_cores = True` gives out whole cores of one machine: what it counts as the workers of a job with one
-    container (and no GPU) are the cores of that. Nobody loses any in its contests, and who is given more has it without
-    a restart.
+    One with `counts_cores` gives out whole cores of one node: what it counts as the workers of a job with one container
+    (and no GPU) are the cores of that. No job loses any by that, and one that is given more has it without a restart.
     """
 
-    elastic: bool  # does it change the number of workers of a running job?
+    elastic = False  # does it change the number of workers of a running job?
+    counts_cores = False
+    tries: Literal["min", "want"] | None = None
+    starvation_guard = math.inf  # seconds
 
-    def allocate(self, contest: Contest) -> float | None:
+    def allocate(self, allocation: Allocation) -> float | None:
         """Give what is to be given; return when to be asked again although nothing happened."""
+        raise NotImplementedError
+
+    def enough(self, job: Job, facts: Facts) -> int | None:
+        """How many workers it gives a job that no other job is in the way of: if there is room for all at that, it is
+        not asked. None: it is always asked."""
+        return None
 
 
 class FreeNode(Protocol):
@@ -283,7 +288,7 @@ class FreeNode(Protocol):
 
 
 class Nodes(Protocol):
-    """All nodes as a place stage sees them, in their own order."""
+    """All nodes as stages see them, in their own order."""
 
     def __iter__(self) -> Iterator[FreeNode]: ...
 
@@ -293,16 +298,24 @@ class Nodes(Protocol):
     def by_room(self, shape: Shape) -> Iterator[tuple[int, FreeNode]]:
         """Nodes with room, those with most room first."""
 
+    def amounts(self, resource: str) -> tuple[float, float]:
+        """What the nodes that take jobs have of a resource in all, and what of it is free."""
 
-class Place(Protocol):
-    """On which machines?
 
-    A stage may also have `survey(board, memory)`: asked before each decision, it notes what it must know of the jobs
-    that are there already.
-    """
+class Place:
+    """On which nodes?"""
 
-    def place(self, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
-        """A node for each worker, or None if they do not fit."""
+    surveys = False  # does `survey` need to be called?
+
+    def survey(self, board: "Board", memory: Memory) -> None:
+        """Called before each decision: note what must be known of the jobs that run."""
+
+    def place(self, job: Job, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
+        """A node for each of so many new workers, or None if they do not fit.
+
+        `shape` is what each of them takes; where whole cores are given out, that is not what the job's own shape says.
+        """
+        raise NotImplementedError
 
 
 class Board(Protocol):
@@ -357,4 +370,4 @@ class Policy:
 
     @property
     def counts_cores(self) -> bool:
-        return bool(getattr(self.allocate, "counts_cores", False))
+        return self.allocate.counts_cores

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedulearn.core.domain.errors import InvalidSpec
-from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.lab.experiments.models import STEP_NOISE
 from schedulearn.lab.experiments.runs import Event, Growth, JobRun, Run, Stay, Timeline, Use
 from schedulearn.lab.experiments.types import Experiment, Variant

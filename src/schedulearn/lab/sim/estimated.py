@@ -15,6 +15,7 @@ from schedulearn.core.estimate.error import accuracy
 from schedulearn.core.estimate.history import Finished, History
 from schedulearn.core.estimate.loss import Flattening
 from schedulearn.core.estimate.remaining import Estimate, remaining_by_steps
+from schedulearn.core.policies.stages import Known
 from schedulearn.lab.sim.model import JobModel, newest
 
 
@@ -70,6 +71,10 @@ class EstimatedFacts:
 
     def speedup(self, job: Job) -> SpeedUp:
         return self._models[job.id].speedup
+
+    def known(self, job: Job, now: float) -> Known:
+        has_curve = self._models[job.id].trace.speedup is not None
+        return Known(self.estimate(job, now) is not None, has_curve, True, True)
 
     def restart_cost(self, job: Job) -> float:
         return self._models[job.id].restart_cost

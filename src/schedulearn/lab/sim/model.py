@@ -10,6 +10,7 @@ from schedulearn.core.domain.spec import STOP, JobSpec, Metric, Preemptible, Wor
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.domain.target import LATEST
 from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.core.policies.stages import Known
 from schedulearn.lab.traces.types import TraceJob
 
 _GPU = WorkerResources(gpus=1, cpus_min=0.0, cpus_max=0.0)
@@ -193,6 +194,9 @@ class OracleFacts:
 
     def speedup(self, job: Job) -> SpeedUp:
         return self._models[job.id].speedup
+
+    def known(self, job: Job, now: float) -> Known:  # noqa: ARG002 - it never changes
+        return Known(True, self._models[job.id].trace.speedup is not None, True, True)
 
     def restart_cost(self, job: Job) -> float:
         return self._models[job.id].restart_cost

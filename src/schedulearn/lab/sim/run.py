@@ -15,9 +15,9 @@ from schedulearn.core.domain.errors import InvalidSpec, SchedulearnError
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import CPUS, GPUS
 from schedulearn.core.domain.units import parse_duration
-from schedulearn.core.policies import plugins
-from schedulearn.core.policies.presets import PLAIN_PRESET, PRESETS, build_policy, params_of
-from schedulearn.core.policies.registry import STAGES
+from schedulearn.core.policies.catalogue import plugins
+from schedulearn.core.policies.catalogue.presets import PLAIN_PRESET, PRESETS, build_policy, params_of
+from schedulearn.core.policies.catalogue.registry import STAGES
 from schedulearn.core.policies.stages import Policy
 from schedulearn.lab.sim.cluster import nodes_from_list, parse_cluster
 from schedulearn.lab.sim.engine import SimOptions, Simulation

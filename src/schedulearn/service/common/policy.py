@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedulearn.core.domain.errors import SchedulearnError
-from schedulearn.core.policies.presets import DEFAULT_PRESET, build_policy
+from schedulearn.core.policies.catalogue.presets import DEFAULT_PRESET, build_policy
 from schedulearn.core.policies.stages import Policy
 
 

@@ -15,7 +15,7 @@ from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.ports import Clock
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.estimate.remaining import Estimate
-from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.core.policies.stages import Policy
 from schedulearn.service.common.policy import policy_or_plain
 from schedulearn.service.learn.facts import LiveFacts

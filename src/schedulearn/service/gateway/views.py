@@ -10,7 +10,7 @@ from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.estimate.weight import Weight
-from schedulearn.core.policies.presets import DEFAULT_PRESET, available, build_policy
+from schedulearn.core.policies.catalogue.presets import DEFAULT_PRESET, available, build_policy
 from schedulearn.service.common.roles import TTL
 from schedulearn.store import (
     Actor,

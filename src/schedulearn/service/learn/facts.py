@@ -7,6 +7,7 @@ from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.core.policies.stages import Known
 from schedulearn.service.learn.estimator import Estimator
 from schedulearn.service.learn.pace import Paces
 from schedulearn.service.learn.restarts import Restarts
@@ -56,6 +57,10 @@ class LiveFacts:
 
     def speedup(self, job: Job) -> SpeedUp:
         return self.scaling.speedup(job) or assumed_speedup(job.shape.workers.max)
+
+    def known(self, job: Job, now: float) -> Known:
+        has_curve = self.scaling.speedup(job) is not None
+        return Known(self.estimate(job, now) is not None, has_curve, self.restarts.is_measured(job), False)
 
     def restart_cost(self, job: Job) -> float:
         return self.restarts.cost(job)

@@ -41,8 +41,14 @@ class Restarts:
 
     def cost(self, job: Job) -> float:
         """Seconds that stopping this job and starting it again will probably take."""
-        known = self._known().cost(job.id, job.user, job.spec.name)
-        return _GUESS if known is None else known
+        measured = self._measured(job)
+        return _GUESS if measured is None else measured
+
+    def is_measured(self, job: Job) -> bool:
+        return self._measured(job) is not None
+
+    def _measured(self, job: Job) -> float | None:
+        return self._known().cost(job.id, job.user, job.spec.name)
 
     def refresh(self) -> None:
         """Another process may have learned more."""

@@ -21,7 +21,7 @@ from schedulearn.core.domain.ports import Clock, Executor
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.domain.units import format_duration
 from schedulearn.core.domain.usage import Limits
-from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.core.policies.stages import Policy
 from schedulearn.service.common.faults import log_fault
 from schedulearn.service.common.policy import policy_from, policy_or_plain

@@ -3,19 +3,19 @@
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.speedup import SpeedUp
-from schedulearn.core.policies.stages import Contest, Facts
+from schedulearn.core.policies.stages import Allocate, Allocation, Facts
 
 _FORGIVEN = 1e-9  # fractions of a core never add up exactly
 
 
-class Afs:
+class Afs(Allocate):
     """Hand workers out one at a time, each to the champion of all jobs that can still take one.
 
     Of two jobs, S has less time left and L more, each with what it has been given so far. L wins if one more worker
@@ -32,44 +32,44 @@ class Afs:
     def __init__(self) -> None:
         self._tame: set[JobId] = set()  # running jobs that are known to double their speed by no step
 
-    def allocate(self, contest: Contest) -> float | None:
-        if not self._start_all_at_once(contest):
-            _start_in_turn(contest)
+    def allocate(self, allocation: Allocation) -> float | None:
+        if not self._start_all_at_once(allocation):
+            _start_in_turn(allocation)
         return None
 
-    def at_ease(self, job: Job, facts: Facts) -> int:
+    def enough(self, job: Job, facts: Facts) -> int:
         workers = job.shape.workers
         return facts.speedup(job).summit(workers.min, workers.max)
 
-    def _start_all_at_once(self, contest: Contest) -> bool:
+    def _start_all_at_once(self, allocation: Allocation) -> bool:
         """The short way where everybody's min takes as many slots and nobody doubles its speed; else False.
 
         Then the first of the order, as many as there is room for, get their min before anybody gets more. So running
         jobs need not be sorted: it is enough to see the last of them.
         """
-        costs = contest.least_costs()
-        if len(costs) != 1 or not contest.room_is_enough:
+        costs = {shape.workers.min * shape.slots for shape in allocation.shapes()}
+        if len(costs) != 1 or not allocation.everything_fits:
             return False
         (cost,) = costs
-        room = int(contest.slots / cost + _FORGIVEN) - len(contest.holders)
-        starting, losing = _who_changes(contest, max(0, room))
-        if self._someone_doubles(contest, starting):
+        room = int(allocation.slots / cost + _FORGIVEN) - len(allocation.running)
+        starting, losing = _who_changes(allocation, max(0, room))
+        if self._someone_doubles(allocation, starting):
             return False
-        contest.give_least(cost, but=losing)
+        allocation.give_least(cost, but=losing)
         for job in starting:
-            contest.give(job, job.shape.workers.min)
-        for job in contest.waiting():
-            contest.refuse(job)
-        if contest.left > _FORGIVEN:
+            allocation.give(job, job.shape.workers.min)
+        for job in allocation.waiting():
+            allocation.refuse(job)
+        if allocation.left > _FORGIVEN:
             lost = {job.id for job in losing}
-            _grow(contest, [job for job in contest.holders.values() if job.id not in lost] + starting)
+            _grow(allocation, [job for job in allocation.running.values() if job.id not in lost] + starting)
         return True
 
-    def _someone_doubles(self, contest: Contest, starting: Sequence[Job]) -> bool:
-        if not contest.facts.steady or len(self._tame) > 1000 + 4 * len(contest.holders):
+    def _someone_doubles(self, allocation: Allocation, starting: Sequence[Job]) -> bool:
+        if not allocation.facts.steady or len(self._tame) > 1000 + 4 * len(allocation.running):
             self._tame.clear()
-        unknown = [contest.holders[number] for number in contest.holders.keys() - self._tame]
-        if any(_doubles(contest.facts.speedup(job)) for job in (*unknown, *starting)):
+        unknown = [job for job in allocation.running.values() if job.id not in self._tame]
+        if any(_doubles(allocation.facts.speedup(job)) for job in (*unknown, *starting)):
             return True
         self._tame.update(job.id for job in unknown)
         return False
@@ -78,36 +78,36 @@ class Afs:
 # --- who gets its min
 
 
-def _start_in_turn(contest: Contest) -> None:
+def _start_in_turn(allocation: Allocation) -> None:
     """Past what does not fit; who doubles its speed comes before a job that has nothing."""
-    growing, late = _Growing(contest), _Growing(contest)
+    growing, late = _Growing(allocation), _Growing(allocation)
     may_double = False
-    for job in contest.in_order():
-        if may_double and (contest.preemptive or not job.spots):
+    for job in chain(allocation.secure(), allocation.claimants()):
+        if may_double and (allocation.preemptive or not job.spots):
             growing.hand_out(least_gain=1.0)
-        if contest.give(job, job.shape.workers.min):
+        if allocation.give(job, job.shape.workers.min):
             (late if job.yields else growing).add([job])
-            may_double = may_double or (not job.yields and _doubles(contest.facts.speedup(job)))
+            may_double = may_double or (not job.yields and _doubles(allocation.facts.speedup(job)))
         else:
-            contest.refuse(job)
+            allocation.refuse(job)
     growing.hand_out()
     late.hand_out()
 
 
-def _grow(contest: Contest, jobs: Sequence[Job]) -> None:
+def _grow(allocation: Allocation, jobs: Sequence[Job]) -> None:
     """More for these, who have their min; who has reached its target gets what the others leave."""
     for yields in (False, True):
-        growing = _Growing(contest)
+        growing = _Growing(allocation)
         growing.add([job for job in jobs if job.yields is yields])
         growing.hand_out()
 
 
-def _who_changes(contest: Contest, room: int) -> tuple[list[Job], list[Job]]:
+def _who_changes(allocation: Allocation, room: int) -> tuple[list[Job], list[Job]]:
     """Waiting jobs for which there is room or that go before a running one, and the running ones that lose by it."""
-    waiting = contest.all_waiting()
+    waiting = allocation.waiting(all_of_them=True)
     starting, losing = list(islice(waiting, room)), []
-    for job, (rank, last) in zip(waiting, contest.last_first(), strict=False):
-        if contest.rank(job) > rank or not (contest.preemptive or last.yields):
+    for job, (rank, last) in zip(waiting, allocation.running.last_first(), strict=False):
+        if allocation.rank(job) > rank or not (allocation.preemptive or last.yields):
             break
         starting.append(job)
         losing.append(last)
@@ -198,8 +198,8 @@ class _Group:
 class _Growing:
     """Jobs that have their min and may get more."""
 
-    def __init__(self, contest: Contest) -> None:
-        self._contest = contest
+    def __init__(self, allocation: Allocation) -> None:
+        self._allocation = allocation
         self._added: list[Job] = []
         self._groups: dict[tuple[_Ladder, int], _Group] = {}
         self._dropped_out: list[tuple[int, list[Job]]] = []  # (workers, jobs)
@@ -211,7 +211,7 @@ class _Growing:
 
     def hand_out(self, least_gain: float = 0.0) -> None:
         """Give all that is left, as long as the champion gains at least so much."""
-        self._left = self._contest.left + _FORGIVEN
+        self._left = self._allocation.left + _FORGIVEN
         if self._left <= 2 * _FORGIVEN:
             return
         self._group_added()
@@ -227,7 +227,7 @@ class _Growing:
         self._give()
 
     def _group_added(self) -> None:
-        speedup = self._contest.facts.speedup
+        speedup = self._allocation.facts.speedup
         by_ladder: dict[_Ladder, list[Job]] = {}
         for job in self._added:
             by_ladder.setdefault(_ladder(job.shape, speedup(job)), []).append(job)
@@ -236,8 +236,8 @@ class _Growing:
         self._added.clear()
 
     def _work(self, job: Job) -> float:
-        facts = self._contest.facts
-        return facts.remaining(job, self._contest.now) * facts.speedup(job)(job.shape.workers.want)
+        facts = self._allocation.facts
+        return facts.remaining(job, self._allocation.now) * facts.speedup(job)(job.shape.workers.want)
 
     def _put(self, ladder: _Ladder, workers: int, jobs: list[Job]) -> None:
         if workers not in ladder.steps:
@@ -283,7 +283,7 @@ class _Growing:
             for job in jobs:
                 if workers != self._given.get(job.id, job.shape.workers.min):
                     self._given[job.id] = workers
-                    self._contest.give(job, workers)
+                    self._allocation.give(job, workers)
 
 
 def _scan(groups: list[_Group]) -> _Group:

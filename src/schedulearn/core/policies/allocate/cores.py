@@ -2,15 +2,15 @@
 
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import MEMORY
-from schedulearn.core.policies.stages import Contest
+from schedulearn.core.policies.stages import Allocation
 
 
 class Admission:
     """New containers are let in only while less than this part of the memory is leased."""
 
-    def __init__(self, contest: Contest, memory_below: float) -> None:
-        self._contest, self._below = contest, memory_below
-        self._all, free = contest.amounts(MEMORY)
+    def __init__(self, allocation: Allocation, memory_below: float) -> None:
+        self._allocation, self._below = allocation, memory_below
+        self._all, free = allocation.nodes.amounts(MEMORY)
         self._leased = self._all - free
 
     def open_to(self, job: Job) -> bool:
@@ -18,28 +18,29 @@ class Admission:
         return bool(job.pinned) or not self._all or self._leased < self._below * self._all
 
     def let_in(self, job: Job, cores: int) -> None:
-        self._leased += self._contest.need(job, cores)[MEMORY]
+        is_one_container = job.shape.least_cores > 0 and not job.pinned
+        self._leased += job.shape.per_worker[MEMORY] * (1 if is_one_container else cores)
 
 
-def asked(contest: Contest, job: Job) -> int:
+def asked(allocation: Allocation, job: Job) -> int:
     """The cores that it asked for, each counted as a worker."""
-    return contest.size(job).want
+    return allocation.ask(job).want
 
 
-def grow_the_running(contest: Contest) -> None:
+def grow_the_running(allocation: Allocation) -> None:
     """Cores that were freed go first to who runs with less than it asked for, the oldest first; nobody loses any.
 
     Who has reached its target comes after those that wait, in the order's order.
     """
-    running = sorted([job for job in contest.running() if not job.yields], key=lambda job: job.id)
-    contest.give_all([(job, contest.has(job)) for job in running])
+    running = sorted([job for job in allocation.running.values() if not job.yields], key=lambda job: job.id)
+    allocation.give_all([(job, allocation.ask(job).has) for job in running])
     for job in running:
-        grow(contest, job)
+        grow(allocation, job)
 
 
-def grow(contest: Contest, job: Job) -> None:
+def grow(allocation: Allocation, job: Job) -> None:
     """Give it what is free of the cores that it still lacks."""
-    has = contest.has(job)
-    more = min(asked(contest, job) - has, contest.room(job))
+    has = allocation.ask(job).has
+    more = min(asked(allocation, job) - has, allocation.room(job))
     if more > 0:
-        contest.give(job, has + more)
+        allocation.give(job, has + more)

@@ -1,25 +1,26 @@
 """All the cores it asked for, or none."""
 
+from itertools import chain
+
 from schedulearn.core.policies.allocate.cores import Admission, asked
-from schedulearn.core.policies.stages import Contest
+from schedulearn.core.policies.stages import Allocate, Allocation
 
 
-class CoresStrict:
+class CoresStrict(Allocate):
     """A container runs as soon as all the cores that it asked for are free. Smaller ones may pass it."""
 
-    elastic = False
     counts_cores = True
 
     def __init__(self, memory_below: float = 0.8) -> None:
         self._memory_below = memory_below
 
-    def allocate(self, contest: Contest) -> float | None:
-        admission = Admission(contest, self._memory_below)
-        for job in contest.in_order():
+    def allocate(self, allocation: Allocation) -> float | None:
+        admission = Admission(allocation, self._memory_below)
+        for job in chain(allocation.secure(), allocation.claimants()):
             if job.spots:
-                contest.give(job, contest.has(job))
-            elif admission.open_to(job) and contest.give(job, asked(contest, job)):
-                admission.let_in(job, asked(contest, job))
+                allocation.give(job, allocation.ask(job).has)
+            elif admission.open_to(job) and allocation.give(job, asked(allocation, job)):
+                admission.let_in(job, asked(allocation, job))
             else:
-                contest.refuse(job)
+                allocation.refuse(job)
         return None

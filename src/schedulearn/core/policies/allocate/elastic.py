@@ -1,45 +1,42 @@
 """Everybody gets the least, then the rest is shared out."""
 
 from schedulearn.core.domain.job import Job
-from schedulearn.core.domain.spec import Workers
-from schedulearn.core.policies.stages import Contest, Facts
+from schedulearn.core.policies.stages import Allocate, Allocation, Facts
 
 
-class Elastic:
+class Elastic(Allocate):
     """Give min by the order, past what does not fit; then hand the rest out one worker at a time, round the order.
 
     Jobs that have reached their target get more than min only of what the others leave.
     """
 
     elastic = True
+    tries = "min"
 
-    def allocate(self, contest: Contest) -> float | None:
-        given = contest.secure()  # where nobody is interrupted, nobody who runs loses its least
-        contest.give_all([(job, job.shape.workers.min) for job in given])
-        for job in contest.claimants():
-            if contest.give(job, job.shape.workers.min):
+    def allocate(self, allocation: Allocation) -> float | None:
+        given = allocation.secure()  # where nobody is interrupted, nobody who runs loses its least
+        allocation.give_all([(job, job.shape.workers.min) for job in given])
+        for job in allocation.claimants():
+            if allocation.give(job, job.shape.workers.min):
                 given.append(job)
             else:
-                contest.refuse(job)
-        contest.give_all(share_out([job for job in given if not job.yields], contest))
+                allocation.refuse(job)
+        allocation.give_all(share_out([job for job in given if not job.yields], allocation))
         if late := [job for job in given if job.yields]:
-            contest.give_all(share_out(late, contest))
+            allocation.give_all(share_out(late, allocation))
         return None
 
-    def at_ease(self, job: Job, facts: Facts) -> int:
+    def enough(self, job: Job, facts: Facts) -> int:
         return job.shape.workers.max
 
-    def tries(self, workers: Workers) -> int:
-        return workers.min
 
-
-def share_out(jobs: list[Job], contest: Contest) -> list[tuple[Job, int]]:
+def share_out(jobs: list[Job], allocation: Allocation) -> list[tuple[Job, int]]:
     """How many workers each of these, all at min now, has after the rest was handed out round by round."""
-    sizes = {contest.cost(job) for job in jobs}
+    sizes = {job.shape.slots for job in jobs}
     if len(sizes) != 1:
-        return _by_rounds(jobs, contest)
+        return _by_rounds(jobs, allocation)
     # All workers cost the same: count how many still take part in each round instead of walking it.
-    left = int(contest.left / sizes.pop() + 1e-9)
+    left = int(allocation.left / sizes.pop() + 1e-9)
     headroom = sorted(job.shape.workers.max - job.shape.workers.min for job in jobs)
     taking_part, level = len(headroom), 0
     for i, room in enumerate(headroom):
@@ -61,13 +58,13 @@ def share_out(jobs: list[Job], contest: Contest) -> list[tuple[Job, int]]:
     return result
 
 
-def _by_rounds(jobs: list[Job], contest: Contest) -> list[tuple[Job, int]]:
+def _by_rounds(jobs: list[Job], allocation: Allocation) -> list[tuple[Job, int]]:
     result = {job.id: job.shape.workers.min for job in jobs}
-    left, active = contest.left, list(jobs)
+    left, active = allocation.left, list(jobs)
     while active:
         still = []
         for job in active:
-            cost = contest.cost(job)
+            cost = job.shape.slots
             if result[job.id] < job.shape.workers.max and cost <= left + 1e-9:
                 result[job.id] += 1
                 left -= cost

@@ -2,18 +2,18 @@
 
 import heapq
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.speedup import SpeedUp
-from schedulearn.core.policies.stages import Contest, Facts, Key
+from schedulearn.core.policies.stages import Allocate, Allocation, Facts, Key
 
 _FORGIVEN = 1e-9  # fractions of a core never add up exactly
 _LATE = 1e-9
 
 
-class ElasticTiresias:
+class ElasticTiresias(Allocate):
     """Give `want` where it fits; when many jobs wait, shrink those past the first queue; then give by gain per slot.
 
     Shrinking (compaction) sets in when more than `compact_above` jobs would get nothing. A job that has nothing is
@@ -26,8 +26,8 @@ class ElasticTiresias:
     def __init__(self, compact_above: int = 10) -> None:
         self.compact_above = compact_above
 
-    def allocate(self, contest: Contest) -> float | None:
-        sharing = _Sharing(contest)
+    def allocate(self, allocation: Allocation) -> float | None:
+        sharing = _Sharing(allocation)
         sharing.give_wants()
         many_wait = sharing.without > self.compact_above
         if many_wait:
@@ -37,7 +37,7 @@ class ElasticTiresias:
             sharing.refuse_rest()
         return None
 
-    def at_ease(self, job: Job, facts: Facts) -> int:
+    def enough(self, job: Job, facts: Facts) -> int:
         workers = job.shape.workers
         return facts.speedup(job).summit(workers.want, workers.max)
 
@@ -45,9 +45,9 @@ class ElasticTiresias:
 class _Sharing:
     """Who has how much so far in this decision."""
 
-    def __init__(self, contest: Contest) -> None:
-        self.without = contest.waiting_count  # jobs that have nothing
-        self._contest = contest
+    def __init__(self, allocation: Allocation) -> None:
+        self.without = allocation.waiting_count  # jobs that have nothing
+        self._allocation = allocation
         self._sizes: dict[JobId, int] = {}
         self._given: list[Job] = []
         self._passed: dict[JobId, Job] = {}  # running jobs and heads of shapes that have nothing
@@ -58,26 +58,26 @@ class _Sharing:
         self._heads_only = True
 
     def give_wants(self) -> None:
-        contest = self._contest
-        for job in contest.secure():
+        allocation = self._allocation
+        for job in allocation.secure():
             self._give(job, job.shape.workers.min)
-        for job in contest.in_order():
+        for job in chain(allocation.secure(), allocation.claimants()):
             if not self._give(job, job.shape.workers.want) and job.id not in self._sizes:
                 self._passed[job.id] = job
                 self.without += 1 if job.spots else 0
 
     def compact(self) -> None:
         for job in self._given:
-            if self._contest.queue_of(job) >= 1:
+            if self._allocation.order.queue_of(job) >= 1:
                 self._give(job, job.shape.workers.min)
 
     def give_by_gain(self) -> None:
         """First those who start and gain more by it than anybody could by growing, then all others."""
-        contest = self._contest
-        self._left = contest.left + _FORGIVEN
+        allocation = self._allocation
+        self._left = allocation.left + _FORGIVEN
         self._offers = [self._start(job) for job in self._without_anything()]
         heapq.heapify(self._offers)
-        self._take_offers(above=max((_best_step(job, contest) for job in self._given), default=0.0))
+        self._take_offers(above=max((_best_step(job, allocation) for job in self._given), default=0.0))
         if self._left <= 2 * _FORGIVEN:
             return
         self._growing = True
@@ -85,12 +85,12 @@ class _Sharing:
         heapq.heapify(self._offers)
         self._take_offers(above=0.0)
         for job in self._grown.values():
-            contest.give(job, self._sizes[job.id])
+            allocation.give(job, self._sizes[job.id])
 
     def _take_offers(self, above: float) -> None:
         while self._offers and -self._offers[0][0] > above:
             _, _, job, workers = heapq.heappop(self._offers)
-            cost = (workers - self._sizes.get(job.id, 0)) * self._contest.cost(job)
+            cost = (workers - self._sizes.get(job.id, 0)) * job.shape.slots
             if cost > self._left:
                 continue  # what is left only gets less: it drops out
             if job.id in self._sizes:
@@ -102,13 +102,13 @@ class _Sharing:
             if self._growing and (offer := self._one_more(job)):
                 heapq.heappush(self._offers, offer)
             elif not self._growing:
-                above = max(above, _best_step(job, self._contest))
+                above = max(above, _best_step(job, self._allocation))
 
     def refuse_rest(self) -> None:
         """Jobs of the same shape would fare no better, unless their own curves decide."""
         if self._heads_only:
             for job in self._passed.values():
-                self._contest.refuse(job)
+                self._allocation.refuse(job)
 
     def _without_anything(self) -> list[Job]:
         """Those who are offered their min.
@@ -119,7 +119,7 @@ class _Sharing:
         self._heads_only = all(job.shape.workers.min == 1 for job in self._passed.values())
         if self._heads_only:
             return list(self._passed.values())
-        everybody = (*self._contest.all_waiting(), *(job for job in self._passed.values() if job.spots))
+        everybody = (*self._allocation.waiting(all_of_them=True), *(job for job in self._passed.values() if job.spots))
         return [job for job in everybody if job.id not in self._sizes]
 
     def _begin(self, job: Job, workers: int) -> bool:
@@ -128,13 +128,13 @@ class _Sharing:
             return False
         self._passed.pop(job.id, None)
         if self._heads_only:
-            for other in islice(self._contest.waiting(), 1):
+            for other in islice(self._allocation.waiting(), 1):
                 self._passed[other.id] = other
                 heapq.heappush(self._offers, self._start(other))
         return True
 
     def _give(self, job: Job, workers: int) -> bool:
-        if not self._contest.give(job, workers):
+        if not self._allocation.give(job, workers):
             return False
         if job.id not in self._sizes:
             self._given.append(job)
@@ -143,21 +143,21 @@ class _Sharing:
         return True
 
     def _start(self, job: Job) -> tuple[float, Key, Job, int]:
-        contest, least = self._contest, job.shape.workers.min
-        gain = _counted(job, contest.facts.speedup(job)(least) / (least * contest.cost(job)))
-        return -gain, contest.rank(job), job, least
+        allocation, least = self._allocation, job.shape.workers.min
+        gain = _counted(job, allocation.facts.speedup(job)(least) / (least * job.shape.slots))
+        return -gain, allocation.rank(job), job, least
 
     def _one_more(self, job: Job) -> tuple[float, Key, Job, int] | None:
-        contest, workers = self._contest, self._sizes[job.id]
-        speed = contest.facts.speedup(job)
-        gain = _counted(job, (speed(workers + 1) - speed(workers)) / contest.cost(job))
+        allocation, workers = self._allocation, self._sizes[job.id]
+        speed = allocation.facts.speedup(job)
+        gain = _counted(job, (speed(workers + 1) - speed(workers)) / job.shape.slots)
         if gain <= 0 or workers >= job.shape.workers.max:
             return None
-        return -gain, contest.rank(job), job, workers + 1
+        return -gain, allocation.rank(job), job, workers + 1
 
 
-def _best_step(job: Job, contest: Contest) -> float:
-    return _counted(job, _largest_gain(contest.facts.speedup(job)) / contest.cost(job))
+def _best_step(job: Job, allocation: Allocation) -> float:
+    return _counted(job, _largest_gain(allocation.facts.speedup(job)) / job.shape.slots)
 
 
 def _counted(job: Job, gain: float) -> float:

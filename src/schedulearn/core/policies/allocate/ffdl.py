@@ -11,13 +11,13 @@ from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.spec import Workers
 from schedulearn.core.domain.speedup import SpeedUp
-from schedulearn.core.policies.stages import Contest, Facts
+from schedulearn.core.policies.stages import Allocate, Allocation, Facts
 
 _FORGIVEN = 1e-9
 _KEPT = 1e6  # worth more than any speed-up: a running job that may not be stopped keeps its min
 
 
-class Ffdl:
+class Ffdl(Allocate):
     """P[j][k] = max over g in {0} ∪ [min, max] of s_j(g) + P[j−1][k−g], over the first jobs of the order.
 
     Never more jobs than slots take part. Where several ways are equally good, those who come first in the order get
@@ -27,29 +27,29 @@ class Ffdl:
 
     elastic = True
 
-    def allocate(self, contest: Contest) -> float | None:
-        jobs = _first_jobs(contest)
+    def allocate(self, allocation: Allocation) -> float | None:
+        jobs = _first_jobs(allocation)
         for yields in (False, True):  # who has reached its target takes part in what the others leave
-            slots, taking_part = contest.left, [job for job in jobs if job.yields is yields]
-            while no_place := _give(taking_part, slots, contest):  # what they would have got goes to the others
+            slots, taking_part = allocation.left, [job for job in jobs if job.yields is yields]
+            while no_place := _give(taking_part, slots, allocation):  # what they would have got goes to the others
                 taking_part = [job for job in taking_part if job.id not in no_place]
-        if len(jobs) >= int(contest.slots):  # else one that comes later may still take part
-            for job in contest.waiting():
-                contest.refuse(job)
+        if len(jobs) >= int(allocation.slots):  # else one that comes later may still take part
+            for job in allocation.waiting():
+                allocation.refuse(job)
         return None
 
-    def at_ease(self, job: Job, facts: Facts) -> int:
+    def enough(self, job: Job, facts: Facts) -> int:
         workers = job.shape.workers
         return _player(facts.speedup(job), workers, 1, must_run=False).most
 
 
-def _give(jobs: Sequence[Job], left: float, contest: Contest) -> set[JobId]:
+def _give(jobs: Sequence[Job], left: float, allocation: Allocation) -> set[JobId]:
     """Give these jobs what is best for them together; who could not be placed is returned."""
-    costs, slots = _whole_slots(jobs, left, contest)
-    players = _players(jobs, costs, contest)
+    costs, slots = _whole_slots(jobs, left)
+    players = _players(jobs, costs, allocation)
     by_gain = _by_gain(players, slots)
     sizes = zip(jobs, _by_table(players, slots) if by_gain is None else by_gain, strict=True)
-    return {job.id for job, workers in sizes if workers and not contest.give(job, workers)}
+    return {job.id for job, workers in sizes if workers and not allocation.give(job, workers)}
 
 
 class _Player:
@@ -80,26 +80,26 @@ class _Player:
 _player = lru_cache(maxsize=4096)(_Player)
 
 
-def _players(jobs: Sequence[Job], costs: Mapping[float, int], contest: Contest) -> list[_Player]:
-    keep, speedup = not contest.preemptive, contest.facts.speedup
+def _players(jobs: Sequence[Job], costs: Mapping[float, int], allocation: Allocation) -> list[_Player]:
+    keep, speedup = not allocation.preemptive, allocation.facts.speedup
     return [
         _player(speedup(job), job.shape.workers, costs[job.shape.slots], keep and bool(job.spots) and not job.yields)
         for job in jobs
     ]
 
 
-def _first_jobs(contest: Contest) -> list[Job]:
+def _first_jobs(allocation: Allocation) -> list[Job]:
     """As many as there are slots; under an order that does not interrupt anybody those who run come first."""
-    most, secure = int(contest.slots), contest.secure()
+    most, secure = int(allocation.slots), allocation.secure()
     known = {job.id for job in secure}
-    others = [job for job in contest.running() if job.id not in known]
-    jobs = [(contest.rank(job), job) for job in (*others, *islice(contest.all_waiting(), most))]
+    others = [job for job in allocation.running.in_order() if job.id not in known]
+    jobs = [(allocation.rank(job), job) for job in (*others, *islice(allocation.waiting(all_of_them=True), most))]
     return secure + [job for _, job in sorted(jobs)[: max(0, most - len(secure))]]
 
 
-def _whole_slots(jobs: Sequence[Job], left: float, contest: Contest) -> tuple[dict[float, int], int]:
+def _whole_slots(jobs: Sequence[Job], left: float) -> tuple[dict[float, int], int]:
     """What workers cost and what there is, in units that make all costs whole numbers."""
-    costs = {cost: Fraction(cost).limit_denominator(1000) for cost in {contest.cost(job) for job in jobs}}
+    costs = {cost: Fraction(cost).limit_denominator(1000) for cost in {job.shape.slots for job in jobs}}
     parts = math.lcm(*(cost.denominator for cost in costs.values()))
     unit = math.gcd(*(int(cost * parts) for cost in costs.values())) or 1
     whole = {cost: int(exact * parts) // unit for cost, exact in costs.items()}

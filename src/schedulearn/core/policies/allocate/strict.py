@@ -1,27 +1,26 @@
 """Head of the line blocks."""
 
+from itertools import chain
+
 from schedulearn.core.domain.job import Job
-from schedulearn.core.policies.stages import Contest, Facts
+from schedulearn.core.policies.stages import Allocate, Allocation, Facts
 
 
-class Strict:
+class Strict(Allocate):
     """Walk the order and give each job what it wants; the first that does not fit ends the walk.
 
     Where nobody is interrupted, who runs and has reached its target keeps what it has unless that job can have it.
     """
 
-    elastic = False
-
-    def allocate(self, contest: Contest) -> float | None:
-        for job in contest.in_order():
-            if not contest.give(job, job.workers or job.shape.workers.want):
-                contest.refuse(job)
-                contest.refuse_rest(behind=job)
+    def allocate(self, allocation: Allocation) -> float | None:
+        for job in chain(allocation.secure(), allocation.claimants()):
+            if not allocation.give(job, job.workers or job.shape.workers.want):
+                allocation.refuse(job, rest=True)
                 break
-        if not contest.preemptive:
-            for job in contest.running():
-                contest.give(job, job.workers)  # once more for those who have it already
+        if not allocation.preemptive:
+            for job in allocation.running.in_order():
+                allocation.give(job, job.workers)  # once more for those who have it already
         return None
 
-    def at_ease(self, job: Job, facts: Facts) -> int:
+    def enough(self, job: Job, facts: Facts) -> int:
         return job.shape.workers.want

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 
 from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.policies.place.solve import Assignment, Problem, best_fit_decreasing, place_one
-from schedulearn.core.policies.stages import Memory, Nodes
+from schedulearn.core.policies.stages import Memory, Nodes, Place
 
 
-class Hungarian:
+class Hungarian(Place):
     """New workers of one job: as few nodes as possible, the rest where it fits tightest."""
 
-    def place(self, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
+    def place(self, job: Job, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
         return place_one(shape, workers, nodes, solve)
 
 

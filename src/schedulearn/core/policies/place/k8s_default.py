@@ -3,14 +3,15 @@
 from heapq import heapify, heappop, heappush
 
 from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import CPUS, GPUS, MEMORY
 from schedulearn.core.domain.shape import Shape
-from schedulearn.core.policies.stages import FreeNode, Memory, Nodes
+from schedulearn.core.policies.stages import FreeNode, Memory, Nodes, Place
 
 _CURSOR = "k8s_default.last"
 
 
-class K8sDefault:
+class K8sDefault(Place):
     """Each worker by itself goes to the node with the least requested share of CPU and memory.
 
     A node's score is the mean free share (least allocated) plus how even the shares are (balanced allocation), with
@@ -18,7 +19,7 @@ class K8sDefault:
     equal decisions.
     """
 
-    def place(self, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
+    def place(self, job: Job, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
         last = memory.get(_CURSOR, "")
         turn = sorted(nodes, key=lambda node: node.name <= last)
         open_nodes = [(node, room) for node in turn if (room := node.room_for(shape)) > 0]

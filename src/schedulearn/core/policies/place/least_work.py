@@ -3,23 +3,26 @@
 from collections.abc import Mapping
 
 from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.policies.loads import loads_of, usual_seconds
 from schedulearn.core.policies.place.pack import fewest_nodes
-from schedulearn.core.policies.stages import Board, Memory, Nodes
+from schedulearn.core.policies.stages import Board, Memory, Nodes, Place
 
 _WORK = "least_work.seconds"
 
 
-class LeastWork:
+class LeastWork(Place):
     """Each job on the machine that has the least work left. Who asks for a GPU goes on as few nodes as possible, the
     first with room: it shares none."""
+
+    surveys = True
 
     def survey(self, board: Board, memory: Memory) -> None:
         """Note what is left to do on each machine."""
         memory[_WORK] = {name: sum(load.work for load in there) for name, there in loads_of(board, memory).items()}
 
-    def place(self, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
+    def place(self, job: Job, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
         work: Mapping[str, float] = memory.get(_WORK, {})
         able = [] if shape.gpus else [node for node in nodes if node.room_for(shape) >= workers]
         if not able:

@@ -1,14 +1,15 @@
 """Fill one node before the next."""
 
 from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.shape import Shape
-from schedulearn.core.policies.stages import Memory, Nodes
+from schedulearn.core.policies.stages import Memory, Nodes, Place
 
 
-class Pack:
+class Pack(Place):
     """The first node with room for all workers; else as few nodes as possible, those with most room first."""
 
-    def place(self, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
+    def place(self, job: Job, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
         node = nodes.first_with_room(shape, workers)
         return [node.name] * workers if node else fewest_nodes(nodes, shape, workers)
 

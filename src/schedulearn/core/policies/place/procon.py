@@ -7,16 +7,18 @@ from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import CPUS
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.policies.place.pack import fewest_nodes
-from schedulearn.core.policies.stages import Board, FreeNode, Memory, Nodes
+from schedulearn.core.policies.stages import Board, FreeNode, Memory, Nodes, Place
 
 _WORK = "procon.work"
 _NOTHING = (0.0, 0)
 
 
-class Procon:
+class Procon(Place):
     """The node with the least remaining work: the time that its jobs still need at their present share, times their
     number. Nodes on which more of the cores is leased than the limit says are left out as long as there are others.
     """
+
+    surveys = True
 
     def __init__(self, procon_cpu_limit: float = 0.8) -> None:
         self._limit = procon_cpu_limit
@@ -32,7 +34,7 @@ class Procon:
         nodes = {node.name: node for node in board.nodes()}
         memory[_WORK] = {name: [_work(nodes[name], there, board), len(there)] for name, there in jobs.items()}
 
-    def place(self, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
+    def place(self, job: Job, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
         work: Mapping[str, Sequence[float]] = memory.get(_WORK, {})
         able = [node for node in nodes if node.room_for(shape) >= workers]
         calm = [node for node in able if leased(node) <= self._limit] or able

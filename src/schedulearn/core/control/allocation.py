@@ -1,23 +1,21 @@
-"""One pool's slots and who is after them: what an allocate stage works on, and what follows from what it gave."""
+"""One pool's slots and the jobs to give them to: what an allocate stage works on, and what follows from it."""
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 
 from schedulearn.core.control.in_place import InPlace, put_back
 from schedulearn.core.control.kinds import Kind
 from schedulearn.core.control.ledger import Ledger, NodeLedger
 from schedulearn.core.control.queue import KindWalk, Queue, QueueWalk
-from schedulearn.core.control.runners import NOBODY, Runners, rank
+from schedulearn.core.control.runners import NOBODY, InOrder, Runners, rank
 from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job, Spot
-from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.shape import Shape
-from schedulearn.core.domain.spec import Workers
-from schedulearn.core.policies.stages import DoesNotFit, HeldBehind, Key, Memory, NoPlace, Policy, Refusal, Tries
+from schedulearn.core.policies.stages import Ask, DoesNotFit, HeldBehind, Key, Memory, NoPlace, Policy, Refusal
 
 _FORGIVEN = 1e-9
 
@@ -79,8 +77,8 @@ class Undo:
         self.back_to((0, 0))
 
 
-class PoolContest:
-    """Implements `policies.stages.Contest`."""
+class AllocationPass:
+    """Implements `policies.stages.Allocation`."""
 
     def __init__(
         self,
@@ -88,7 +86,7 @@ class PoolContest:
         policy: Policy,
         queue: Queue,
         ledger: Ledger,
-        holders: Runners,
+        running: Runners,
         now: float,
         memory: Memory,
         undo: Undo,
@@ -101,17 +99,20 @@ class PoolContest:
 
         Of the shapes `shown` it is always found out by themselves whether they fit.
         """
-        self.now, self.facts = now, queue.facts
+        self.now, self.facts, self.order = now, queue.facts, policy.order
         self.memory = memory
+        self.nodes = ledger
+        self.waiting_count = queue.count(pool)
         self.refusals: dict[Shape, tuple[JobId, Refusal]] = {}
         self._pool, self._policy, self._queue, self._ledger = pool, policy, queue, ledger
         self._undo, self._limits = undo, dict(limits)
         self._free = ledger.free_slots(pool)
         self.suspended = suspended = queue.suspended[pool]
         if queue.demand[pool] <= self._free + _FORGIVEN and not policy.allocate.elastic and not suspended:
-            holders = NOBODY  # there is room for everybody: nobody who runs needs to be looked at
-        self._holders = holders
-        self._left = self._free + holders.slots
+            running = NOBODY  # there is room for everybody: nobody who runs needs to be looked at
+        self._holders = running
+        self.running = InOrder(running, policy.order, self.facts, now)
+        self._left = self._free + running.slots
         self._given: dict[JobId, int] = {}
         self._changed: dict[JobId, tuple[Job, int]] = {}  # those that get another number of workers, in order
         self._spots: dict[JobId, tuple[Spot, ...]] = {}  # of waiting jobs that were placed at once
@@ -120,8 +121,9 @@ class PoolContest:
         self._withheld = 0.0  # free slots kept back for that job; those who run behind it keep what they have
         self._uncounted = ledger.uncounted_slots(pool) if suspended else 0.0  # free, but only for who is there already
         self._in_place: InPlace | None = None  # only needed where some must go back to places that others may have
-        if in_place and suspended and holders:
-            self._in_place = InPlace(ledger, undo, holders.values(), suspends=policy.order.suspends)
+        if in_place and suspended and running:
+            self._in_place = InPlace(ledger, undo, running.values(), suspends=policy.order.suspends)
+        self.everything_fits = bool(running) and not limits and self._in_place is None
         self._victims: Victims | None = None  # while those who run are not looked at one by one
         self._walk = self._make_walk(shown)
 
@@ -140,89 +142,46 @@ class PoolContest:
     def fixed(self) -> float:
         return max(0.0, self._ledger.slots(self._pool) - self.slots)
 
-    def amounts(self, resource: str) -> tuple[float, float]:
-        return self._ledger.amounts(resource)
-
-    @property
-    def waiting_count(self) -> int:
-        return self._queue.count(self._pool)
-
-    def cost(self, job: Job) -> float:
-        return job.shape.slots
-
-    def size(self, job: Job) -> Workers:
-        return job.shape.workers
-
-    def has(self, job: Job) -> int:
-        return len(job.spots)
-
-    def room(self, job: Job) -> int:
-        return math.floor(self.left / self.cost(job) + _FORGIVEN)
-
-    def need(self, job: Job, workers: int) -> Resources:
-        return job.shape.per_worker * workers
-
-    def running(self) -> list[Job]:
-        return [job for _, job in self._sorted_holders()]
-
-    @property
-    def holders(self) -> Mapping[JobId, Job]:
-        return self._holders
-
-    def last_first(self) -> Iterator[tuple[Key, Job]]:
-        return self._holders.last_first(self._policy.order, self.facts, self.now)
-
-    @property
-    def room_is_enough(self) -> bool:
-        return bool(self._holders) and not self._limits and self._in_place is None
-
-    def all_waiting(self) -> Iterator[Job]:
-        return self._queue.in_order(self._pool)
-
-    def least_costs(self) -> set[float]:
-        shapes = {job.shape for job in self._holders.values()}.union(self._queue.shapes(self._pool))
-        return {shape.workers.min * shape.slots for shape in shapes}
+    def shapes(self) -> set[Shape]:
+        return {job.shape for job in self._holders.values()}.union(self._queue.shapes(self._pool))
 
     @property
     def preemptive(self) -> bool:
-        return self._policy.order.preemptive
+        return self.order.preemptive
 
-    def stays(self, job: Job) -> bool:
-        return not (job.gives_way or self._policy.order.suspends)
+    def ask(self, job: Job) -> Ask:
+        workers = job.shape.workers
+        return Ask(job.shape.slots, workers.min, workers.want, workers.max, len(job.spots))
+
+    def room(self, job: Job) -> int:
+        return math.floor(self.left / job.shape.slots + _FORGIVEN)
 
     def rank(self, job: Job) -> Key:
         if not job.spots:
             return self._queue.key(job)
-        return rank(job, self._policy.order, self.facts, self.now)
+        return rank(job, self.order, self.facts, self.now)
 
-    def queue_of(self, job: Job) -> int:
-        return self._policy.order.queue_of(job)
+    def waiting(self, *, all_of_them: bool = False) -> Iterator[Job]:
+        return self._queue.in_order(self._pool) if all_of_them else self._heads()
 
-    def waiting(self) -> Iterator[Job]:
+    def _heads(self) -> Iterator[Job]:
         while self._walk.next_entry is not None:
             job = self._walk.next_job()
             if job.id not in self._given:  # it may have been given something out of turn
                 yield job
 
-    def in_order(self) -> Iterator[Job]:
-        if self.preemptive:
-            yield from self._merged(self._sorted_holders())
-        else:
-            yield from self.secure()
-            yield from self.claimants()
-
     def secure(self) -> list[Job]:
-        return [] if self._policy.order.preemptive else [job for job in self.running() if not job.yields]
+        return [] if self.order.preemptive else [job for job in self.running.in_order() if not job.yields]
 
     def claimants(self) -> Iterator[Job]:
-        losable = self._policy.order.preemptive
-        yield from self._merged([pair for pair in self._sorted_holders() if losable or pair[1].yields])
+        losable = self.order.preemptive
+        return self._merged([pair for pair in self.running.with_ranks() if losable or pair[1].yields])
 
-    def contenders(self) -> Iterator[Job]:
+    def candidates(self) -> Iterator[Job]:
         if not self._holders or self._in_place:
             yield from self._one_by_one()
             return
-        victims = self._victims = Victims(self.last_first(), self._free)
+        victims = self._victims = Victims(self.running.last_first(), self._free)
         while (entry := self._walk.next_entry) is not None:
             victims.come_to(entry[0])
             yield self._walk.next_job()
@@ -230,7 +189,7 @@ class PoolContest:
 
     def _one_by_one(self) -> Iterator[Job]:
         """The same by looking at all who run."""
-        for job in self.in_order():
+        for job in chain(self.secure(), self.claimants()):
             if job.spots:
                 self.give(job, len(job.spots))
             else:
@@ -238,17 +197,13 @@ class PoolContest:
 
     def give(self, job: Job, workers: int) -> bool:
         more = (workers - self._given_so_far(job)) * job.shape.slots
-        spots = job.spots
+        spots, first = job.spots, job.id not in self._given
         if self._victims is not None:
             return self._give_from(self._victims, job, workers, more)
-        within_reach = self._left if spots else self._left - self._withheld
-        if job.pinned:
-            within_reach += self._uncounted
-        if more > within_reach + _FORGIVEN:
+        if more > self._within_reach(job) + _FORGIVEN:
             return False
-        first = job.id not in self._given
-        if not spots and first and self._limits.get(job.shape, 1) <= 0:
-            return False  # it would fit by count, but was found to have no place
+        if first and self._has_no_place(job):
+            return False
         if self._in_place and not self._in_place.put(job):
             return False  # somebody who goes first is there
         if not spots:
@@ -273,12 +228,20 @@ class PoolContest:
         self._given[job.id] = workers
         return True
 
+    def _within_reach(self, job: Job) -> float:
+        reach = self._left if job.spots else self._left - self._withheld
+        return reach + self._uncounted if job.pinned else reach
+
+    def _has_no_place(self, job: Job) -> bool:
+        """It would fit by count, but was found to have no place."""
+        return not job.spots and self._limits.get(job.shape, 1) <= 0
+
     def _give_from(self, victims: "Victims", job: Job, workers: int, more: float) -> bool:
         """The same while those who run are only looked at where they may lose what they have."""
         if job.spots:
             raise BadPlan(f"the allocate stage changes job {job.id}, which runs, while it goes through those who wait")
         first = job.id not in self._given
-        if (first and self._limits.get(job.shape, 1) <= 0) or not victims.covers(more + self._withheld):
+        if (first and self._has_no_place(job)) or not victims.covers(more + self._withheld):
             return False
         if first:
             self._walk.take(job)
@@ -314,11 +277,14 @@ class PoolContest:
                 if len(job.spots) > job.shape.workers.min and number not in self._losing:
                     self._changed[number] = (job, job.shape.workers.min)
 
-    def refuse(self, job: Job, why: Refusal | None = None) -> None:
+    def refuse(self, job: Job, why: Refusal | None = None, *, rest: bool = False) -> None:
+        for other in self._walk.rest() if rest else ():
+            self.refusals[other.shape] = (other.id, HeldBehind(job.id))
         if job.spots:
             return
         if why is None:
-            enough = self._is_within(job.shape.workers.want * job.shape.slots)
+            ask = self.ask(job)
+            enough = self._is_within(ask.want * ask.cost)
             held = HeldBehind(self._reserved_for.id) if self._reserved_for is not None else NoPlace()
             why = held if enough else DoesNotFit()
         self.refusals[job.shape] = (job.id, why)
@@ -326,10 +292,6 @@ class PoolContest:
     def _is_within(self, cost: float) -> bool:
         """Is so much left, what is withheld included?"""
         return cost <= self._left + _FORGIVEN if self._victims is None else self._victims.covers(cost)
-
-    def refuse_rest(self, behind: Job) -> None:
-        for job in self._walk.rest():
-            self.refusals[job.shape] = (job.id, HeldBehind(behind.id))
 
     @property
     def passed(self) -> list[Kind]:
@@ -378,12 +340,12 @@ class PoolContest:
     # --- helpers
 
     def _make_walk(self, shown: Collection[Shape]) -> QueueWalk:
-        self._tries: Tries | None = getattr(self._policy.allocate, "tries", None)
-        kinds = self._queue.kinds(self._pool) if self._tries else None
+        stage = self._policy.allocate
+        kinds = self._queue.kinds(self._pool) if stage.tries else None
         if kinds is None:
             return QueueWalk(self._queue, self._queue.shapes(self._pool))
-        guard = getattr(self._policy.allocate, "starvation_guard", math.inf)
-        if self._policy.order.preemptive and self.fixed <= 0:
+        guard = stage.starvation_guard
+        if self.order.preemptive and self.fixed <= 0:
             guard = math.inf  # nobody waits for those who cannot be interrupted
 
         def tired(queued_at: float) -> bool:
@@ -393,8 +355,7 @@ class PoolContest:
 
     def _hopeless(self, least: Shape, key: Key) -> bool:
         """Does nobody fit who asks for at least so much and comes after this key? Later on, there is never more."""
-        assert self._tries is not None
-        workers = self._tries(least.workers)
+        workers = least.workers.want if self._policy.allocate.tries == "want" else least.workers.min
         cost = workers * least.slots
         if self._victims is not None:
             self._victims.come_to(key)
@@ -420,11 +381,7 @@ class PoolContest:
             while walk.next_entry is not None and walk.next_entry[0] < key:
                 yield walk.next_job()
             yield job
-        yield from self.waiting()
-
-    def _sorted_holders(self) -> list[tuple[Key, Job]]:
-        order, now, facts = self._policy.order, self.now, self.facts
-        return sorted([(rank(job, order, facts, now), job) for job in self._holders.values()])  # ranks never tie
+        yield from self._heads()
 
     def _place_now(self, job: Job, workers: int) -> bool:
         """Nobody leaves in this contest: what is free now is all there is, so it can be placed at once."""
@@ -538,7 +495,7 @@ def _places(
     One that stays on one node goes where all of them have room, else where most have, if these are enough for it.
     """
     if not job.shape.one_node:
-        return policy.place.place(job.shape, missing, ledger, memory)
+        return policy.place.place(job, job.shape, missing, ledger, memory)
     if kept:
         return None
     node = ledger.first_with_room(job.shape, missing)

@@ -5,7 +5,8 @@ A file: `my_policy.py:MyOrder`, a class in it. A package names its stages in `py
     [project.entry-points."schedulearn.stages"]
     "order.mine" = "my_package.policy:MyOrder"
 
-The keywords that a class takes are its parameters (`--param quantum=60` is `MyOrder(quantum=60)`).
+The keywords that a class takes are its parameters, read by their declared types: with `quantum: Seconds = 60.0`
+`--param quantum=1m` is `MyOrder(quantum=60.0)`.
 """
 
 import importlib.util
@@ -15,10 +16,12 @@ from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 from schedulearn.core.domain.errors import InvalidSpec
-from schedulearn.core.policies.registry import StageInfo
+from schedulearn.core.policies.catalogue.registry import StageInfo
+from schedulearn.core.policies.params import Parse, parser_of
+from schedulearn.core.policies.stages import Allocate, Place
 
 GROUP = "schedulearn.stages"
 _METHODS = {
@@ -113,10 +116,12 @@ def _info(kind: str, found: Any, name: str) -> StageInfo:
     method = _METHODS[kind]
     if not callable(found) or not callable(getattr(found, method, None)):
         raise InvalidSpec(f"stages.{kind}", f"{name} cannot {kind}: it has no method {method!r}")
-    if kind == "allocate" and not hasattr(found, "elastic"):
-        raise InvalidSpec("stages.allocate", f"{name} does not say whether it resizes jobs", "elastic = True or False")
+    base = {"allocate": Allocate, "place": Place}.get(kind)
+    if base is not None and not (inspect.isclass(found) and issubclass(found, base)):
+        derived = f"class Mine({base.__name__}), with {base.__name__} from schedulearn.policy"
+        raise InvalidSpec(f"stages.{kind}", f"{name} is not derived from {base.__name__}", derived)
     about = (inspect.getdoc(found) or "").partition("\n")[0]
-    return StageInfo(_maker(kind, found, name), about, dict.fromkeys(_keywords(found), _as_given))
+    return StageInfo(_maker(kind, found, name), about, _params(found))
 
 
 def _maker(kind: str, found: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -129,13 +134,15 @@ def _maker(kind: str, found: Callable[..., Any], name: str) -> Callable[..., Any
     return make
 
 
-def _keywords(found: Callable[..., Any]) -> list[str]:
+def _params(found: Any) -> dict[str, Parse]:
+    """The keywords that it takes, each read by its declared type."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [name for name, parameter in inspect.signature(found).parameters.items() if parameter.kind in kinds]
-
-
-def _as_given(value: object, field_name: str) -> object:  # noqa: ARG001 - every parser is told the field
-    return value
+    try:
+        types = get_type_hints(found.__init__ if inspect.isclass(found) else found, include_extras=True)
+    except NameError:  # a type that the file does not know where it runs: such values are given as they are written
+        types = {}
+    parameters = inspect.signature(found).parameters.items()
+    return {name: parser_of(types.get(name)) for name, parameter in parameters if parameter.kind in kinds}
 
 
 def _words(error: BaseException) -> str:

@@ -1,31 +1,33 @@
-"""When there is room for everybody: no contest is held."""
+"""When there is room for all jobs: the allocate stage is not asked."""
 
-from schedulearn.core.control.contest import Decision, Grant, Undo, place_workers
+from schedulearn.core.control.allocation import Decision, Grant, Undo, place_workers
 from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.queue import Queue
 from schedulearn.core.control.runners import Runners
 from schedulearn.core.domain.job import Job
-from schedulearn.core.policies.stages import AtEase, Policy
+from schedulearn.core.policies.stages import Policy
 
 _FORGIVEN = 1e-9
 
 
-def start_everybody(
+def start_all(
     pool: str, policy: Policy, queue: Queue, ledger: Ledger, running: Runners, undo: Undo, decision: Decision
 ) -> bool:
-    """Give all who wait what they would get with nobody else around; False, with nothing changed, if that is too much.
+    """Give all waiting jobs what they would get if they were alone; False, with nothing changed, if that is too much.
 
-    Only where those who run have as much as they would ever be given: otherwise they are after the same slots.
+    Only where running jobs have as much as they would ever be given: otherwise they are after the same slots.
     """
-    at_ease: AtEase | None = getattr(policy.allocate, "at_ease", None)
+    enough = policy.allocate.enough
     free = ledger.free_slots(pool) + _FORGIVEN
-    if at_ease is None or queue.suspended[pool] or queue.count(pool) > free:
+    if queue.suspended[pool] or queue.count(pool) > free:
         return False
-    if policy.allocate.elastic and not (queue.facts.steady and running.all_have(at_ease, queue.facts)):
+    if policy.allocate.elastic and not (queue.facts.steady and running.all_have(enough, queue.facts)):
         return False
     wanted: list[tuple[Job, int]] = []
     for job in queue.all_in_order(pool):
-        workers = at_ease(job, queue.facts)
+        workers = enough(job, queue.facts)
+        if workers is None:
+            return False
         free -= workers * job.shape.slots
         if free < 0:
             return False

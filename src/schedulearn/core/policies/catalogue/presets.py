@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedulearn.core.domain.errors import InvalidSpec
-from schedulearn.core.policies.registry import STAGES, StageInfo, stage
+from schedulearn.core.policies.catalogue.registry import STAGES, StageInfo, stage
 from schedulearn.core.policies.stages import Policy
 
 

@@ -31,6 +31,7 @@ from schedulearn.core.policies.order.srsf import Srsf
 from schedulearn.core.policies.order.srtf import Srtf
 from schedulearn.core.policies.order.srtf_min import SrtfMin
 from schedulearn.core.policies.order.time_slice import TimeSlice
+from schedulearn.core.policies.params import Parse
 from schedulearn.core.policies.place.best_fit import BestFit
 from schedulearn.core.policies.place.branch_and_bound import BranchAndBound
 from schedulearn.core.policies.place.count import Count
@@ -43,8 +44,6 @@ from schedulearn.core.policies.place.procon import Procon
 from schedulearn.core.policies.place.round_robin import RoundRobin
 from schedulearn.core.policies.share.flowcon import FULL, PROPORTIONAL, FlowCon
 from schedulearn.core.policies.share.shortest import Shortest
-
-Parse = Callable[[object, str], Any]  # (value, field) -> the value as the stage takes it
 
 
 def seconds_or_off(value: object, field_name: str) -> float:
@@ -297,7 +296,7 @@ def stage(kind: str, name: str, *, files: bool = False) -> StageInfo:
     if name in STAGES[kind]:
         return STAGES[kind][name]
     # Only who asks for such a stage pays for looking.
-    from schedulearn.core.policies.plugins import from_file, installed, is_file, names
+    from schedulearn.core.policies.catalogue.plugins import from_file, installed, is_file, names
 
     if files and is_file(name):
         return from_file(kind, name)

@@ -1,0 +1,1 @@
+"""What there is to choose from: the stages by name, presets, and stages from files and packages."""
