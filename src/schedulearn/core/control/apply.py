@@ -177,7 +177,7 @@ def _attempt_exited(state: State, event: ev.AttemptExited) -> None:
 
 def _note_exit(state: State, job: Job, worker: Worker, outcome: Outcome, now: float) -> None:
     worker.ended_at, worker.outcome = now, outcome
-    if state.leases.pop(worker.id, None):
+    if state.end_lease(worker.id):
         state.changes.leases_ended.append(worker.id)
     if state.keeps_history:
         data: dict[str, object] = {

@@ -41,7 +41,7 @@ def regroup(state: State, job: Job, now: float) -> bool:
         _changed(state, job, attempt, now)
         _note_resize(state, job, before, len(stay), now)
     wanted = growth.missing(job, attempt)
-    job.spots = (*map(spot_of, attempt.crew), *wanted)  # in the order of ranks, as after a restart
+    state.rearrange(job, (*map(spot_of, attempt.crew), *wanted))  # in the order of ranks, as after a restart
     state.growing.pop(job.id, None)
     if wanted:
         state.growing[job.id] = None
@@ -119,7 +119,7 @@ def _survives(job: Job, attempt: Attempt, lost: Worker) -> bool:
 def _lose(state: State, job: Job, attempt: Attempt, worker: Worker, now: float) -> bool:
     growth.give_up(state, job)
     worker.left_at = worker.ended_at
-    growth.shed(state, job, [spot_of(worker)])
+    state.shed(job, [spot_of(worker)])
     _changed(state, job, attempt, now)
     left = len(attempt.crew)
     others = "the other one goes on" if left == 1 else f"the other {left} go on"
@@ -138,7 +138,7 @@ def _finish(state: State, job: Job, attempt: Attempt, now: float) -> None:
     growth.give_up(state, job)
     late = [worker for worker in attempt.members if _is_late(job, attempt, worker, now)]
     if late:
-        growth.shed(state, job, [spot_of(worker) for worker in late])
+        state.shed(job, [spot_of(worker) for worker in late])
         _tell_to_leave(state, job, late, now)
         _changed(state, job, attempt, now)
 

@@ -132,19 +132,20 @@ def promise(state: State, moves: Sequence[tuple[Job, tuple[Spot, ...]]], now: fl
         for job, _ in moves:
             state.promise(job, (), fixed=True)
         for job, spots in before:
-            state.ledger.take_all(job.shape, spots)
-            job.spots = spots
+            state.put_back(job, spots)
         raise
     for job, spots in moves:
-        job.move = Move(now, tuple(worker.node for worker in state.attempts[job.id].crew), spots)
+        source = tuple(worker.node for worker in state.attempts[job.id].crew)
+        state.set_move(job, Move(now, source, spots))
     state.stale = True  # what was left is free for others as soon as it is really left
 
 
 def arrived(state: State, job: Job, now: float) -> None:
     """All its workers run again: if it was on the move, that is over now."""
-    move, job.move = job.move, None
+    move = job.move
     if move is None:
         return
+    state.set_move(job, None)
     lost = max(0.0, now - move.since)
     job.migrations += 1
     job.migration_seconds += lost
@@ -158,7 +159,7 @@ def give_up(state: State, job: Job, now: float, why: str) -> None:
     """It does not go there after all."""
     if job.move is not None:
         target = ", ".join(_names(spot.node for spot in job.move.to))
-        job.move = None
+        state.set_move(job, None)
         state.touch(job)
         state.record(now, "not_migrated", f"not moved to {target}: {why}", job)
 
@@ -186,14 +187,14 @@ def promise_again(state: State, job: Job) -> None:
         job.state is JobState.QUEUED or (job.state is JobState.STOPPING and job.stop in PASSING)
     ):
         return
-    job.spots = ()
+    state.rearrange(job, ())
     nodes = [state.ledger.node(spot.node) for spot in job.move.to]
     try:
         if not all(node and node.node.state is NodeState.UP for node in nodes):
             raise BadPlan("a node of it takes no jobs any more")
         state.promise(job, job.move.to, fixed=not job.gives_way)
     except BadPlan:
-        job.move = None  # it waits like others
+        state.set_move(job, None)  # it waits like others
         return
     if job.state is JobState.QUEUED:
         state.pending[job.id] = None

@@ -109,13 +109,13 @@ def _take_away(state: State, job: Job, now: float, suspended: set[JobId]) -> Non
             stop_attempt(state, job, StopReason.PREEMPT, now, "others go first")
     else:  # it was only promised something
         if job.cores and not job.pinned:
-            job.set_cores(0)
+            state.set_cores(job, 0)
         state.queue.add(job, now)
 
 
 def _resize(state: State, job: Job, before: tuple[Spot, ...], in_place: bool, now: float) -> None:
     if job.move is not None:
-        job.move = job.move._replace(to=job.spots)
+        state.set_move(job, job.move._replace(to=job.spots))
         state.touch(job)
     if job.id not in state.attempts:
         return  # it has not started yet: it simply starts with another size
@@ -125,7 +125,7 @@ def _resize(state: State, job: Job, before: tuple[Spot, ...], in_place: bool, no
         cores.grow(state, job, now)
     elif len(before) == job.workers:
         job.resized_at = now
-        job.move = Move(now, tuple(spot.node for spot in before), job.spots)
+        state.set_move(job, Move(now, tuple(spot.node for spot in before), job.spots))
         stop_attempt(state, job, StopReason.MIGRATE, now, "moves: others have their turn in its place")
     else:
         resize(state, job, len(before), now)

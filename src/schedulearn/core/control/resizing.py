@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from schedulearn.core.control import growth, hot, moves
 from schedulearn.core.control.allocation import Undo, keep_spots
+from schedulearn.core.control.book import beyond
 from schedulearn.core.control.free import free_now
 from schedulearn.core.control.ledger import Ledger, NodeLedger
 from schedulearn.core.control.state import State
@@ -50,7 +51,7 @@ def set_range(state: State, job: Job, asked: Mapping[str, int] | None, now: floa
         if job.id in state.growing:
             hot.grow(state, job, now)
     elif len(spots) < len(before):
-        growth.shed(state, job, growth.beyond(before, spots))
+        state.shed(job, beyond(before, spots))
         resize(state, job, len(before), now)
     elif _is_only_promised(state, job) and not workers.min <= len(before) <= workers.max:
         _take_back(state, job, now)
@@ -58,9 +59,9 @@ def set_range(state: State, job: Job, asked: Mapping[str, int] | None, now: floa
 
 def _take_at_once(state: State, job: Job, spots: tuple[Spot, ...]) -> None:
     """A job below its least would be no valid one after a restart: its new workers must be able to start now."""
-    growth.gain(state, job, spots)
+    state.gain(job, spots)
     if job.spec.hot and not free_now(state, job, growth.missing(job, state.attempts[job.id])):
-        growth.shed(state, job, spots)
+        state.shed(job, spots)
         raise Conflict(f"job {job.id} has {job.workers} workers; others have not left the place for more: ask again")
 
 
@@ -69,7 +70,7 @@ def _set(state: State, job: Job, workers: Workers, now: float) -> None:
     state.queue.remove(job.id)
     job.spec = replace(job.spec, workers=workers)
     if not job.pinned:  # one that is suspended can go on as it is, and in no other way
-        job.set_cores(job.cores)
+        state.set_cores(job, job.cores)
     if waits:
         state.requeue(job, now)
     holders = state.holders[job.shape.pool]

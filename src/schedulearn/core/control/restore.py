@@ -56,8 +56,7 @@ def follow(
     anew = dict(sorted((anew | {number: state.jobs[number] for number in state.attempts}).items()))
     for job in anew.values():
         state.queue.remove(job.id)
-        job.spots, job.pinned = (), ()  # promises are made anew
-        job.set_cores(0)
+        state.begin_anew(job)
     for attempt in state.attempts.values():
         _count_from_now(state.jobs[attempt.id.job], now)
         _promise_again(state, state.jobs[attempt.id.job], attempt)
@@ -102,17 +101,14 @@ def _promise_again(state: State, job: Job, attempt: Attempt) -> None:
     if job.state is JobState.STOPPING and job.stop in PASSING:
         state.leaving.add(job.id)
         return
-    job.set_cores(growth.cores_held(state, job, attempt))
+    state.set_cores(job, growth.cores_held(state, job, attempt))
     there = attempt.members if job.state is JobState.STOPPING else attempt.crew
     spots = tuple(growth.spot_of(worker) for worker in there)
     if _is_suspended(state, job, attempt):
         state.pin(job, spots)
         state.leaving.add(job.id)  # until it is confirmed, once more, that it stands still
         return
-    job.spots = spots
-    for spot in job.spots:
-        if state.ledger.node(spot.node):
-            state.ledger.take(job.shape, spot)
+    state.occupy(job, spots)
     if job.state in (JobState.STARTING, JobState.RUNNING):
         state.hold(job)
 
@@ -123,8 +119,7 @@ def _promise_ended(state: State, job: Job, attempt: Attempt) -> None:
     for worker in attempt.crew:
         ledger = state.ledger.node(worker.node) if worker.ended_at is not None else None
         if ledger and ledger.fits(job.shape.per_worker, worker.devices):
-            state.ledger.take(job.shape, growth.spot_of(worker))
-            job.spots = (*job.spots, growth.spot_of(worker))
+            state.occupy(job, [growth.spot_of(worker)])
 
 
 def _is_suspended(state: State, job: Job, attempt: Attempt) -> bool:

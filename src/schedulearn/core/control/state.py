@@ -1,4 +1,4 @@
-"""Everything the control loop knows, indexed. Changed only by `apply` and `reconcile`; read by all."""
+"""Everything the control loop knows, indexed. Changed by the modules of this package alone; read by all."""
 
 import heapq
 from collections import defaultdict
@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedulearn.core.control.allocation import Decision
+from schedulearn.core.control.book import Book
 from schedulearn.core.control.kinds import Kind
-from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.queue import Queue
-from schedulearn.core.control.runners import Runners
 from schedulearn.core.domain.commands import Command
-from schedulearn.core.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
-from schedulearn.core.domain.job import Attempt, HistoryEvent, Job, Lease, Spot
-from schedulearn.core.domain.node import Node, NodeState
-from schedulearn.core.domain.resources import CPUS, GPUS, Resources
+from schedulearn.core.domain.ids import AttemptId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Attempt, HistoryEvent, Job, Lease
+from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.states import FINISHED, JobState, Trigger, next_state
 from schedulearn.core.policies.stages import Facts, KeyChanges, Memory, Order, Refusal
@@ -46,8 +44,8 @@ class Changes:
         return bool(self.jobs or nodes or self.history or self.forgotten or leases or self.attempts or self.shares)
 
 
-class State:
-    """Jobs that are not finished, their attempts, what is promised and leased, and the queue."""
+class State(Book):
+    """The book with its jobs, their attempts and the queue, and what has changed since it was last written."""
 
     def __init__(
         self,
@@ -59,17 +57,8 @@ class State:
         history: bool = True,
         regrow_after: float = REGROW_AFTER,
     ) -> None:
-        self.jobs: dict[JobId, Job] = {}
+        super().__init__(nodes)
         self.attempts: dict[JobId, Attempt] = {}  # the present one of each job that has one
-        self.leases: dict[WorkerId, Lease] = {}  # what workers really hold
-        self.ledger = Ledger(nodes)  # what is promised
-        self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
-        self.holders = {GPUS: Runners(), CPUS: Runners()}  # jobs whose promise a policy may change
-        self.pending: dict[JobId, None] = {}  # promised, and waiting for others to leave; in order
-        # Being stopped or suspended, and not out yet, while their place is already promised to others:
-        self.leaving: set[JobId] = set()
-        self.growing: dict[JobId, None] = {}  # run, and were promised more than they have; in order
-        self.shrinking: set[JobId] = set()  # run on while some of their workers, told to leave, are not out yet
         self.regrow_after = regrow_after
         self.counts_cores = False  # does the policy give out whole cores? Then any container may grow while it runs
         self.queue = Queue(order, facts)
@@ -78,8 +67,6 @@ class State:
         self.dependants: dict[JobId, set[JobId]] = defaultdict(set)  # job -> jobs that wait for its end
         self.waits_for: dict[JobId, set[JobId]] = {}  # job -> unfinished jobs it depends on
         self.changes = Changes()
-        self.stale = True  # whether a decision now might differ from the last one
-        self.slots_freed = False  # whether somebody has left since the last decision
         self.decided_at = float("-inf")
         self.last_stopped: Sequence[JobId] = ()  # those who lost their place in the last decision
         self.wake_at: float | None = None  # when to decide again although nothing happened
@@ -182,50 +169,6 @@ class State:
 
     # --- promises
 
-    def forget_promises(self, nodes: Iterable[Node]) -> None:
-        """Nobody has been promised anything of what these nodes have."""
-        self.ledger = Ledger(nodes)
-        self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
-        self.holders = {GPUS: Runners(), CPUS: Runners()}
-        for some in (self.pending, self.leaving, self.growing, self.shrinking):
-            some.clear()
-
-    def promise(self, job: Job, spots: tuple[Spot, ...], *, fixed: bool = False, cores: int | None = None) -> None:
-        """Give the job these spots instead of those it has, with so many whole cores (None: as before), if free."""
-        self.ledger.give_back_all(job.shape, job.spots)
-        before, job.spots = job.spots, ()
-        had = job.cores
-        if cores is not None and cores != had:
-            job.set_cores(cores)
-        try:
-            self.ledger.take_checked(job.shape, spots)
-        except Exception:
-            if job.cores != had:
-                job.set_cores(had)
-            self.ledger.take_all(job.shape, before)
-            job.spots = before
-            raise
-        job.spots = spots
-        if spots and not fixed:
-            self.holders[job.shape.pool][job.id] = job
-
-    def take_back(self, job: Job) -> None:
-        """The job no longer has anything, and goes nowhere."""
-        job.move = None
-        if job.spots:
-            self.ledger.give_back_all(job.shape, job.spots)
-            job.spots = ()
-            self.holders[job.shape.pool].pop(job.id, None)
-            self.stale = self.slots_freed = True
-        if job.pinned:
-            self.stale = self.slots_freed = True
-            spots, job.pinned, job.shape = job.pinned, (), Shape.of(job.spec)
-            for spot in spots if job.shape.memory.per_worker else ():
-                self.ledger.give_back(job.shape.memory, Spot(spot.node))
-        if job.cores:
-            job.set_cores(0)
-        self.pending.pop(job.id, None)
-
     def hold(self, job: Job) -> None:
         """Say whether a policy may take away or change what this job, which has an attempt, has."""
         free = job.gives_way or self.queue.order.suspends or (self.counts_cores and job.shape.least_cores > 0)
@@ -240,29 +183,8 @@ class State:
 
     def lease(self, lease: Lease) -> None:
         """From now on the worker holds this, and nothing else."""
-        known = lease.worker in self.leases
-        self.leases[lease.worker] = lease
+        known = self.set_lease(lease)
         (self.changes.leases_changed if known else self.changes.leases_added).append(lease)
-
-    # --- promises to suspended jobs
-
-    def pin(self, job: Job, spots: tuple[Spot, ...]) -> None:
-        """It is suspended in these spots: it keeps its memory there, and they are all it can be promised."""
-        for spot in spots if job.shape.memory.per_worker else ():
-            if self.ledger.node(spot.node):
-                self.ledger.take(job.shape.memory, Spot(spot.node))
-        job.pinned, job.shape = spots, job.shape.suspended(len(spots))
-
-    def suspend(self, job: Job) -> None:
-        """The same for one that was promised these spots whole."""
-        self.ledger.give_back_all(job.shape, job.spots)
-        spots, job.spots = job.spots, ()
-        self.pin(job, spots)
-
-    def unpin(self, job: Job) -> None:
-        """What it was promised, and the memory it kept, become one whole promise again."""
-        job.pinned = ()
-        job.set_cores(job.cores)
 
     def withdraw(self, job: Job) -> None:
         """A suspended job no longer waits for its turn, or for others to leave. Its memory it keeps."""
@@ -272,14 +194,6 @@ class State:
             self.promise(job, ())
             self.holders[job.shape.pool].pop(job.id, None)
             self.stale = self.slots_freed = True
-
-    def promised_on(self, node: NodeName) -> list[tuple[Resources, tuple[DeviceId, ...]]]:
-        """All that jobs have been promised there, one entry for each worker."""
-        whole = [(job.shape.per_worker, spot) for job in self.jobs.values() for spot in job.spots]
-        kept = [(Shape.of(job.spec).memory, spot) for job in self.jobs.values() for spot in job.pinned]
-        return [(amounts, spot.devices) for amounts, spot in whole if spot.node == node] + [
-            (shape.per_worker, ()) for shape, spot in kept if spot.node == node
-        ]
 
     # --- timers
 

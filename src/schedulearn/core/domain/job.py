@@ -53,7 +53,10 @@ class Accrual(NamedTuple):
 
 @dataclass(slots=True)
 class Job:
-    """One job and all that the scheduler must remember of it. Changed by `control.apply` and `reconcile` alone."""
+    """One job and all that the scheduler must remember of it.
+
+    Changed by `core/control` alone; where it is and how large (the last fields) by its book (`core/control/book.py`).
+    """
 
     id: JobId
     spec: JobSpec
@@ -87,7 +90,7 @@ class Job:
     mark: Any = None  # the order stage's own note on it: plain JSON
     spots: tuple[Spot, ...] = field(init=False, default=())  # where its workers are, or will be once others left
     pinned: tuple[Spot, ...] = field(init=False, default=())  # where it is suspended: there it goes on, or nowhere
-    cores: int = field(init=False, default=0)  # whole ones that it was given; 0: they are not counted; see `set_cores`
+    cores: int = field(init=False, default=0)  # whole ones that it was given; 0: they are not counted
     shape: Shape = field(init=False)  # what it needs to run; derived from the spec, and from the cores it was given
 
     def __post_init__(self) -> None:
@@ -97,11 +100,6 @@ class Job:
     def workers(self) -> int:
         """How many workers it has been promised; 0 while it waits."""
         return len(self.spots)
-
-    def set_cores(self, cores: int) -> None:
-        """So many whole cores are its own from now on; 0: it has what its spec asks for, and is limited by that."""
-        self.cores, shape = cores, Shape.of(self.spec)
-        self.shape = shape.with_cores(cores) if cores else shape
 
     @property
     def cpus_asked(self) -> float:

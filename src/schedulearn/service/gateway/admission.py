@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from schedulearn.core.control.book import copy_at
 from schedulearn.core.control.ledger import Ledger, NodeLedger
 from schedulearn.core.control.moves import Destination, destinations, spots_on
 from schedulearn.core.control.resizing import spots_within
@@ -173,6 +174,4 @@ def _placed(row: JobRow, nodes: Sequence[Node], leases: Sequence[Lease]) -> tupl
     ledger = Ledger()
     for node in nodes:
         ledger.set_node(node, [(lease.amounts, lease.devices) for lease in leases if lease.node == node.name])
-    job = replace(row.job)
-    job.spots = tuple(Spot(place.node, place.devices) for place in row.placement)
-    return ledger, job
+    return ledger, copy_at(row.job, (Spot(place.node, place.devices) for place in row.placement))

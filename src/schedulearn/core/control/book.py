@@ -1,0 +1,184 @@
+"""What is promised, and what is leased: the only writer of where jobs are and how large they are."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from schedulearn.core.control.ledger import Ledger
+from schedulearn.core.control.runners import Runners
+from schedulearn.core.domain.ids import DeviceId, JobId, NodeName, WorkerId
+from schedulearn.core.domain.job import Job, Lease, Move, Spot
+from schedulearn.core.domain.node import Node, NodeState
+from schedulearn.core.domain.resources import CPUS, GPUS, Resources
+from schedulearn.core.domain.shape import Shape
+
+
+def beyond(spots: Iterable[Spot], known: Iterable[Spot]) -> list[Spot]:
+    """Those that are not among the known ones; of equal ones as many as are too many."""
+    left, found = Counter(known), []
+    for spot in spots:
+        if left[spot]:
+            left[spot] -= 1
+        else:
+            found.append(spot)
+    return found
+
+
+def copy_at(job: Job, spots: Iterable[Spot]) -> Job:
+    """The same job with its workers there, to ask what could be done with it."""
+    copy = replace(job)
+    copy.spots = tuple(spots)
+    return copy
+
+
+class Book:
+    """The ledger, the leases, and which jobs have been promised something else than they have.
+
+    Where a job is and how large (`spots`, `pinned`, `cores`, `shape`, `move`) is read everywhere and written here
+    alone, together with the ledger.
+    """
+
+    def __init__(self, nodes: Iterable[Node] = ()) -> None:
+        self.jobs: dict[JobId, Job] = {}  # those that are not finished
+        self.leases: dict[WorkerId, Lease] = {}  # what workers really hold
+        self.ledger = Ledger(nodes)  # what is promised
+        self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
+        self.holders = {GPUS: Runners(), CPUS: Runners()}  # jobs whose promise a policy may change
+        self.pending: dict[JobId, None] = {}  # promised, and waiting for others to leave; in order
+        # Being stopped or suspended, and not out yet, while their place is already promised to others:
+        self.leaving: set[JobId] = set()
+        self.growing: dict[JobId, None] = {}  # run, and were promised more than they have; in order
+        self.shrinking: set[JobId] = set()  # run on while some of their workers, told to leave, are not out yet
+        self.stale = True  # whether a decision now might differ from the last one
+        self.slots_freed = False  # whether a job has left its place since the last decision
+
+    # --- promises
+
+    def forget_promises(self, nodes: Iterable[Node]) -> None:
+        """Nobody has been promised anything of what these nodes have."""
+        self.ledger = Ledger(nodes)
+        self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
+        self.holders = {GPUS: Runners(), CPUS: Runners()}
+        for some in (self.pending, self.leaving, self.growing, self.shrinking):
+            some.clear()
+
+    def promise(self, job: Job, spots: tuple[Spot, ...], *, fixed: bool = False, cores: int | None = None) -> None:
+        """Give the job these spots instead of those it has, with so many whole cores (None: as before), if free."""
+        self.ledger.give_back_all(job.shape, job.spots)
+        before, job.spots = job.spots, ()
+        had = job.cores
+        if cores is not None and cores != had:
+            self.set_cores(job, cores)
+        try:
+            self.ledger.take_checked(job.shape, spots)
+        except Exception:
+            if job.cores != had:
+                self.set_cores(job, had)
+            self.ledger.take_all(job.shape, before)
+            job.spots = before
+            raise
+        job.spots = spots
+        if spots and not fixed:
+            self.holders[job.shape.pool][job.id] = job
+
+    def take_back(self, job: Job) -> None:
+        """The job no longer has anything, and goes nowhere."""
+        job.move = None
+        if job.spots:
+            self.ledger.give_back_all(job.shape, job.spots)
+            job.spots = ()
+            self.holders[job.shape.pool].pop(job.id, None)
+            self.stale = self.slots_freed = True
+        if job.pinned:
+            self.stale = self.slots_freed = True
+            spots, job.pinned, job.shape = job.pinned, (), Shape.of(job.spec)
+            for spot in spots if job.shape.memory.per_worker else ():
+                self.ledger.give_back(job.shape.memory, Spot(spot.node))
+        if job.cores:
+            self.set_cores(job, 0)
+        self.pending.pop(job.id, None)
+
+    def set_cores(self, job: Job, cores: int) -> None:
+        """So many whole cores are its own from now on; 0: it has what its spec asks for, and is limited by that."""
+        shape = Shape.of(job.spec)
+        job.cores, job.shape = cores, shape.with_cores(cores) if cores else shape
+
+    def set_move(self, job: Job, move: Move | None) -> None:
+        """It is on the move from now on, or no more."""
+        job.move = move
+
+    def shed(self, job: Job, spots: Sequence[Spot]) -> None:
+        """The job no longer needs these of its spots. Its workers there may still have to leave."""
+        self.ledger.give_back_all(job.shape, spots)
+        self.rearrange(job, beyond(job.spots, spots))
+        self.stale = self.slots_freed = True
+
+    def gain(self, job: Job, spots: Sequence[Spot]) -> None:
+        """It is promised these, too. They must be free."""
+        self.ledger.take_checked(job.shape, spots)
+        self.rearrange(job, [*job.spots, *spots])
+
+    def rearrange(self, job: Job, spots: Iterable[Spot]) -> None:
+        """These are its spots; the ledger knows of them already."""
+        job.spots = tuple(spots)
+        holders = self.holders[job.shape.pool]
+        if job.id in holders:
+            holders[job.id] = job
+
+    def put_back(self, job: Job, spots: tuple[Spot, ...]) -> None:
+        """It has its earlier promise again, which nothing has been given of meanwhile."""
+        self.ledger.take_all(job.shape, spots)
+        job.spots = spots
+
+    # --- after a restart
+
+    def begin_anew(self, job: Job) -> None:
+        """Whatever it had been promised is promised anew."""
+        job.spots, job.pinned = (), ()
+        self.set_cores(job, 0)
+
+    def occupy(self, job: Job, spots: Iterable[Spot]) -> None:
+        """Its workers are there, whatever else is promised, on nodes that are known and others."""
+        for spot in spots:
+            if self.ledger.node(spot.node):
+                self.ledger.take(job.shape, spot)
+            job.spots = (*job.spots, spot)
+
+    # --- leases
+
+    def set_lease(self, lease: Lease) -> bool:
+        """From now on the worker holds this, and nothing else; whether it held something before."""
+        known = lease.worker in self.leases
+        self.leases[lease.worker] = lease
+        return known
+
+    def end_lease(self, worker: WorkerId) -> bool:
+        return self.leases.pop(worker, None) is not None
+
+    # --- promises to suspended jobs
+
+    def pin(self, job: Job, spots: tuple[Spot, ...]) -> None:
+        """It is suspended in these spots: it keeps its memory there, and they are all it can be promised."""
+        for spot in spots if job.shape.memory.per_worker else ():
+            if self.ledger.node(spot.node):
+                self.ledger.take(job.shape.memory, Spot(spot.node))
+        job.pinned, job.shape = spots, job.shape.suspended(len(spots))
+
+    def suspend(self, job: Job) -> None:
+        """The same for one that was promised these spots whole."""
+        self.ledger.give_back_all(job.shape, job.spots)
+        spots, job.spots = job.spots, ()
+        self.pin(job, spots)
+
+    def unpin(self, job: Job) -> None:
+        """What it was promised, and the memory it kept, become one whole promise again."""
+        job.pinned = ()
+        self.set_cores(job, job.cores)
+
+    def promised_on(self, node: NodeName) -> list[tuple[Resources, tuple[DeviceId, ...]]]:
+        """All that jobs have been promised there, one entry for each worker."""
+        whole = [(job.shape.per_worker, spot) for job in self.jobs.values() for spot in job.spots]
+        kept = [(Shape.of(job.spec).memory, spot) for job in self.jobs.values() for spot in job.pinned]
+        return [(amounts, spot.devices) for amounts, spot in whole if spot.node == node] + [
+            (shape.per_worker, ()) for shape, spot in kept if spot.node == node
+        ]
