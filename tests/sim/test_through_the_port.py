@@ -19,7 +19,7 @@ from schedulearn.core.domain.group import Group
 from schedulearn.core.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.policies.presets import build_policy
+from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.core.policies.stages import Policy
 from schedulearn.lab.sim.cluster import parse_cluster
 from schedulearn.lab.sim.engine import NotSimulated, SimOptions, Simulation
