@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from schedulearn.api.body.spec import JobIn, spec_out
 from schedulearn.cli import submit
-from schedulearn.cli.common.job_options import spec_of
 from schedulearn.dashboard.pages.submit import Keys
 from schedulearn.dashboard.views import form
+from schedulearn.wire.drafts import spec_of
 
 SUBMIT: Any = typer.main.get_command(submit.app)
 NOW = 1_800_000_000.0
@@ -42,7 +42,7 @@ def test_every_field_of_the_spec_is_in_the_form() -> None:
         for part in (schema["$defs"][inner[name]]["properties"] if name in inner else [""])
     }
     without = {"workdir", "snapshot", "batch_sizes"}  # files come from a copy; batch sizes have no effect yet
-    assert {form.PATHS[name] for name in form.FIELDS} == paths - without
+    assert {field.path for field in form.FIELDS.values()} == paths - without
     assert set(FULL) == set(form.FIELDS), "this test fills in all of them"
 
 
@@ -123,7 +123,8 @@ def test_what_is_changed_or_emptied_in_a_copy_is() -> None:
     spec, _ = form.job_spec({**origin.texts, "env": "", "cpus": "4", "priority": ""}, origin)
     after = JobIn(**spec)
     assert (after.command, after.env, after.priority) == (("echo", "a b"), {}, None)
-    assert (after.resources.cpus, after.resources.gpus) == ((4.0, 4.0), 1)
+    needs = after.resources
+    assert (needs.cpus_min, needs.cpus_max, needs.gpus) == (4.0, 4.0, 1)
 
 
 def test_what_the_client_adds_goes_along_unseen() -> None:

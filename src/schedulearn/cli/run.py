@@ -6,11 +6,12 @@ import typer
 
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.follow import follow, say_end, say_left
-from schedulearn.cli.common.job_options import spec_of, with_job_options
+from schedulearn.cli.common.job_options import with_job_options
 from schedulearn.cli.common.out import note, note_hint, of_job, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import HELP, AsJson, Raw, verb_app
 from schedulearn.cli.submit import Key, say_submitted, submit_once
+from schedulearn.wire.drafts import spec_of
 
 app = verb_app()
 

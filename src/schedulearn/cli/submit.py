@@ -9,10 +9,11 @@ import typer
 from typer.core import TyperCommand
 
 from schedulearn.cli.common.errors import Code, Failure
-from schedulearn.cli.common.job_options import Spec, plain_values, spec_of, with_job_options
+from schedulearn.cli.common.job_options import with_job_options
 from schedulearn.cli.common.out import next_steps, note, note_hint, of_job, say, say_json
 from schedulearn.cli.common.service import ask_again, connect
 from schedulearn.cli.common.verb import HELP, AsJson, verb_app
+from schedulearn.wire.drafts import Spec, plain_values, spec_of
 from schedulearn.wire.words import Json
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,7 @@ from schedulearn.cli.common.out import width as terminal_width
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.wire.clean import clean
+from schedulearn.wire.types import JobState
 from schedulearn.wire.words import FINISHED
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from schedulearn.client import Client
 
 app = verb_app()
-_WITH_WORKERS = ("starting", "running", "paused", "stopping")
+_WITH_WORKERS: Sequence[JobState] = ("starting", "running", "paused", "stopping")
 _IN_A_PIPE = 10_000  # columns: nothing is shortened
 
 
@@ -56,10 +58,8 @@ def top(
 def gather(client: "Client") -> "FrameData":
     """All that one frame shows, asked from the service."""
     seen = client.overview()
-    counted = {
-        name: sum(seen["counts"].get(state, 0) for state in states)
-        for name, states in (("running", _WITH_WORKERS), ("queued", ("queued",)), ("finished", FINISHED))
-    }
+    groups: dict[str, Sequence[JobState]] = {"running": _WITH_WORKERS, "queued": ["queued"], "finished": FINISHED}
+    counted = {name: sum(seen["counts"].get(state, 0) for state in states) for name, states in groups.items()}
     return {
         "nodes": seen["nodes"],
         "running": seen["running"],

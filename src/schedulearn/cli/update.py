@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedulearn.cli.common.errors import Code, Failure
-from schedulearn.cli.common.job_options import as_number, metric_name, moment
-from schedulearn.cli.common.job_options import target as read_target
 from schedulearn.cli.common.out import next_steps, of_job, say, say_facts, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
+from schedulearn.wire.drafts import as_number, metric_name, moment
+from schedulearn.wire.drafts import target as read_target
 from schedulearn.wire.facts import needs, target_words
 from schedulearn.wire.words import duration
 

@@ -1,22 +1,26 @@
-"""What the service answers, as types. All are plain dictionaries: what came is what you see.
+"""What the service answers, version 1. All are plain dictionaries: what came is what you see.
 
-Times are ISO 8601 texts in UTC; durations are seconds, sizes bytes.
+Times are ISO 8601 texts in UTC, durations seconds, sizes bytes. The published description is made from these types.
 """
 
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 JobState = Literal["queued", "starting", "running", "paused", "stopping", "succeeded", "failed", "cancelled"]
 FINISHED: frozenset[str] = frozenset({"succeeded", "failed", "cancelled"})
+Time = Annotated[str, "time"]
 
 
 class Health(TypedDict):
-    status: str
+    status: Literal["ok"]
     version: str
     roles: list[str]
     scheduler: Literal["running", "absent"]
     database: Literal["ok", "not answering"]
-    database_lost_since: str | None
-    time: str
+    database_lost_since: Time | None  # when it ceased to answer, or could not be written to any more
+    time: Time
+
+
+# --- jobs
 
 
 class Placement(TypedDict):
@@ -36,9 +40,9 @@ class Progress(TypedDict):
     step: int
     steps: int | None  # the total, if known
     metric: str
-    value: float | None  # None: it was not a number
+    value: float | None  # None: the last value was not a number
     spark: list[float | None]  # the curve in a few values
-    updated_at: str
+    updated_at: Time
     eta_seconds: float | None
 
 
@@ -46,8 +50,8 @@ class Weight(TypedDict):
     expected: float
     low: float
     high: float
-    unit: str  # GPU-seconds | core-seconds
-    source: str  # where the estimate comes from
+    unit: Literal["GPU-seconds", "core-seconds"]
+    source: str  # where the estimate comes from, for people
 
 
 class SpeedUp(TypedDict):
@@ -60,36 +64,36 @@ class Job(TypedDict):
     id: int
     name: str
     user: str
-    yours: bool  # whether the caller may change it
+    yours: bool  # whether the caller may change it: as its owner, not as another user of the same name
     state: JobState
     reason: str
     priority: int
-    deadline: str | None
+    deadline: Time | None
     time_limit: float | None
     cpus_limit: float | None  # cores for each worker, if that was changed after the submission
-    reached_at: str | None  # when its target was reached
+    reached_at: Time | None  # when its target was reached; None: it was not, or there is none
     attempt: int  # 0: never started
-    workers: int
+    workers: int  # now
     placement: list[Placement]
-    submitted_at: str
-    queued_at: str
-    started_at: str | None
-    finished_at: str | None
+    submitted_at: Time
+    started_at: Time | None
+    finished_at: Time | None
+    queued_at: Time
     run_seconds: float
-    wait_seconds: float
+    wait_seconds: float  # before its first start
     restarts: int
     preemptions: int
     migrations: int
-    migration_seconds: float
+    migration_seconds: float  # lost in them: from the stop until it ran again
     moving_to: list[str]  # nodes, while a migration is under way
     resizes: int
     exit: Exit | None
     progress: Progress | None
-    weight: Weight | None  # None in lists
-    hint: str | None  # None in lists
-    speedup: SpeedUp | None  # None in lists
-    checkpoint_at: str | None  # when one of its container was last brought to the service; None in lists
-    spec: dict[str, Any]
+    weight: Weight | None  # None in lists, and where nothing is known of jobs like it
+    hint: str | None  # if it asks for far more, or less, than jobs like it; None in lists
+    speedup: SpeedUp | None  # None in lists, and where nothing was measured
+    checkpoint_at: Time | None  # when one of its container was last brought to the service; None: never, or in lists
+    spec: dict[str, Any]  # as its user may write it
 
 
 class JobPage(TypedDict):
@@ -100,8 +104,8 @@ class JobPage(TypedDict):
 class Checked(TypedDict):
     """The answer to a submission that was only tried."""
 
-    valid: bool
-    spec: dict[str, Any]
+    valid: Literal[True]
+    spec: dict[str, Any]  # with every default filled in
 
 
 class Series(TypedDict):
@@ -110,13 +114,18 @@ class Series(TypedDict):
     last: float | None
     min: float | None
     max: float | None
-    points: list[tuple[int, float | None, str]]  # step, value, time
+    points: list[tuple[int, float | None, str]]  # step, value, time; thinned
+
+
+class SeriesPage(TypedDict):
+    series: list[Series]
+    total: int  # metrics that the job has
 
 
 class Look(TypedDict):
-    """One look at a worker. Counters are since its start; None: its machine cannot tell."""
+    """One look at a worker. Counters are since its start; null: its machine cannot tell."""
 
-    at: str
+    at: Time
     cpus: float | None  # cores in use since the look before
     cpu_seconds: float
     memory: int | None
@@ -125,7 +134,7 @@ class Look(TypedDict):
     received_bytes: int | None
     sent_bytes: int | None
     energy: float | None  # joules
-    cpus_limit: float | None
+    cpus_limit: float | None  # None: there is none
     weight: int | None
     memory_limit: int | None
 
@@ -134,19 +143,29 @@ class WorkerUsage(TypedDict):
     worker: str
     memory_peak: int | None
     latest: Look
-    points: list[Look]
+    points: list[Look]  # thinned; `cpus` is the mean from one to the next
+
+
+class UsagePage(TypedDict):
+    attempt: str
+    workers: list[WorkerUsage]
+    total: int  # workers that there are
 
 
 class Event(TypedDict):
     serial: int
-    at: str
+    at: Time
     kind: str
     cause: str
     job: int | None
     attempt: int | None
     node: str | None
-    state: str | None
+    state: JobState | None
     data: dict[str, Any]
+
+
+class EventPage(TypedDict):
+    events: list[Event]
 
 
 class Estimate(TypedDict):
@@ -169,23 +188,35 @@ class PossibleMove(TypedDict):
     problem: str | None  # why it cannot go there now; None: it can
 
 
+class MovePage(TypedDict):
+    moves: list[PossibleMove]
+
+
 class AttemptWorker(TypedDict):
     worker: str
     node: str
     devices: list[str]
-    started_at: str | None
-    ended_at: str | None
-    left_at: str | None  # when it was told to leave, or was lost, while the others went on
+    started_at: Time | None
+    ended_at: Time | None
+    left_at: Time | None  # when it was told to leave, or was lost, while the others went on
     exit: Exit | None
 
 
 class Attempt(TypedDict):
     attempt: str  # "17.2"
-    created_at: str
-    ended_at: str | None
+    created_at: Time
+    ended_at: Time | None
     stop: str | None
     generation: int  # how often its workers have changed while it ran
     workers: list[AttemptWorker]
+
+
+class AttemptPage(TypedDict):
+    attempts: list[Attempt]
+    total: int
+
+
+# --- nodes and policy
 
 
 class Device(TypedDict):
@@ -193,25 +224,25 @@ class Device(TypedDict):
     kind: str
     model: str
     memory: int
-    outside_use: str  # "": nobody outside uses it
+    outside_use: str  # "": nothing outside uses it
     job: int | None
 
 
 class Sharing(TypedDict):
     stage: str
-    limits: dict[str, float]  # cores by job
-    problem: str  # why nobody is limited although the policy has another stage
+    limits: dict[str, float]  # cores by job; others may use all that their users allow
+    problem: str  # why nothing is limited although the policy has another stage; "" if there is none
 
 
 class Node(TypedDict):
     name: str
     executor: str  # process | docker
     state: str  # up | draining | lost | removing
-    problem: str  # why it does not answer
-    lost_at: str | None
-    address: str  # of its engine
-    version: str
-    default_image: str
+    problem: str  # why it does not answer; "" while it does
+    lost_at: Time | None
+    address: str  # of its engine; "" where plain processes run
+    version: str  # of its engine
+    default_image: str  # for jobs that name none
     labels: dict[str, str]
     capacity: dict[str, float]
     reserved: dict[str, float]
@@ -228,8 +259,12 @@ class NewNode(Node):
     notes: list[str]  # what its administrator should know
 
 
+class NodePage(TypedDict):
+    nodes: list[Node]
+
+
 class Holder(TypedDict):
-    """What a worker holds, and how much of it it uses; None where that is not known."""
+    """What a worker holds, and how much of it it uses; null where that is not known."""
 
     worker: str
     job: int
@@ -254,16 +289,16 @@ class PolicyInForce(TypedDict):
 
 
 class Overview(TypedDict):
-    at: str
+    at: Time
     scheduler: Literal["running", "absent"]
     policy: PolicyInForce
-    counts: dict[str, int]  # of jobs, by state; exact, however long the lists
+    counts: dict[JobState, int]  # of jobs; exact, however long the lists
     last_event: int
     nodes: list[Node]
     holders: list[Holder]
-    running: list[Job]  # starting, paused and stopping ones too
-    waiting: list[Waiting]  # the head of the queue first
-    finished: list[Job]  # the newest first
+    running: list[Job]  # starting, paused and stopping ones too; 200 at most
+    waiting: list[Waiting]  # the head of the queue first; 20 at most
+    finished: list[Job]  # the newest first; 10 at most
 
 
 class Span(TypedDict):
@@ -271,21 +306,21 @@ class Span(TypedDict):
 
     worker: str  # "17.2.0"
     job: int
-    name: str
+    name: str  # of the job
     user: str
     node: str
     devices: list[str]
-    started_at: str
-    ended_at: str | None  # None: it runs still
+    started_at: Time
+    ended_at: Time | None  # None: it runs still
     stop: str | None  # why its attempt was told to stop
     exit: Exit | None
 
 
 class Timeline(TypedDict):
-    at: str
-    since: str
-    until: str
-    first_at: str | None  # when the first job that is kept was submitted
+    at: Time
+    since: Time
+    until: Time
+    first_at: Time | None  # when the first job that is kept was submitted
     spans: list[Span]  # the newest first
     total: int  # of all that match
 
@@ -296,11 +331,14 @@ class Policy(TypedDict):
     params: dict[str, Any]
     available: dict[str, Any]
     fault: dict[str, Any] | None
-    sharing_problems: dict[str, str]  # by node: why it is shared fairly although the policy says otherwise
+    sharing_problems: dict[str, str]  # by node: why its cores are shared fairly although the policy says otherwise
+
+
+# --- comparisons and reports
 
 
 class StudyProgress(TypedDict):
-    policy: str
+    policy: str  # that is being replayed
     done: int  # jobs, of all policies together
     total: int  # 0 while the workload is being read
 
@@ -308,25 +346,32 @@ class StudyProgress(TypedDict):
 class StudyTable(TypedDict):
     columns: list[str]
     rows: list[list[str]]
-    best: list[list[bool]]
+    best: list[list[bool]]  # which cells are the best of their column; empty if the report does not say
 
 
 class Study(TypedDict):
     """A comparison of policies or an experiment, with its report."""
 
     name: str
-    kind: str
+    kind: str  # comparison | experiment | report
     title: str
     about: str
     user: str  # "": it was put into the data folder
     yours: bool  # whether the caller may end or delete it
     state: Literal["running", "done", "failed", "cancelled"]
     problem: str
-    created_at: str
-    ended_at: str | None
+    created_at: Time
+    ended_at: Time | None
     has_report: bool
     progress: StudyProgress | None  # while it runs
-    summary: StudyTable | None
+    summary: StudyTable | None  # what the report says in short
+
+
+class StudyPage(TypedDict):
+    studies: list[Study]
+
+
+# --- users
 
 
 class User(TypedDict):
@@ -335,7 +380,7 @@ class User(TypedDict):
     uid: int | None  # an account of the machine that jobs run as; None: a uid of the service's own
     gid: int | None
     root: bool  # whether plain processes run as root
-    runs_as: str  # whom jobs run as in the end, in words
+    runs_as: str  # the account that jobs run as in the end, in words
     max_priority: int | None
 
 
@@ -343,12 +388,20 @@ class NewUser(User):
     notes: list[str]  # what an administrator should know
 
 
+class UserPage(TypedDict):
+    users: list[User]
+
+
 class Token(TypedDict):
     id: int
     user: str
     label: str
-    created_at: str
-    expires_at: str | None  # a log-in to the page ends then, unless it is used before; None: never by itself
+    created_at: Time
+    expires_at: Time | None  # a log-in to the page ends then, unless it is used before; None: never by itself
+
+
+class TokenPage(TypedDict):
+    tokens: list[Token]
 
 
 class NewToken(TypedDict):
@@ -361,45 +414,89 @@ class NewToken(TypedDict):
 class Login(TypedDict):
     code: str  # shown this one time only
     user: str
-    expires_at: str
+    expires_at: Time
 
 
 class Notice(TypedDict):
+    """Something that a user was told, or will be."""
+
     id: str
-    type: str  # job.succeeded, job.failed, job.cancelled, test
+    type: str  # job.succeeded | job.failed | job.cancelled | test
     text: str
     address: str
-    created_at: str
+    created_at: Time
     state: Literal["waiting", "sent", "given up"]
     tries: int
-    next_try_at: str | None
+    next_try_at: Time | None
     problem: str  # of the last try
 
 
 class Notify(TypedDict):
     user: str
-    addresses: list[str]
-    given: list[str]  # by an administrator
-    allowed: list[str]  # what anybody may use
-    mail: bool
+    addresses: list[str]  # told of the ends of all jobs of this user
+    given: list[str]  # those that an administrator gave
+    allowed: list[str]  # what any user may use
+    mail: bool  # whether e-mails can be sent
     notices: list[Notice]  # the newest first
+
+
+class Secret(TypedDict):
+    secret: str
+
+
+class Tested(TypedDict):
+    addresses: int  # to which a test is on its way
 
 
 class AuditEntry(TypedDict):
     """Who did what to whose things, and from where."""
 
     serial: int
-    at: str
-    actor: str  # the name then; "": nobody who is known
-    actor_id: int | None
-    origin: str
+    at: Time
+    actor: str  # the caller's name then; "": no known one, "job 17.2": that attempt's own token
+    actor_id: int | None  # the user's id: a name may be given to another user
+    origin: str  # the address that the call came from; "(forwarded)": as a proxy, or the caller, says
     action: str  # such as job.cancel
     object: str  # such as job 17
-    owner: str  # whose it is
+    owner: str  # whose it is; "": no user's
     outcome: str  # done, or: refused: why
     data: dict[str, Any]
 
 
 class AuditPage(TypedDict):
     entries: list[AuditEntry]  # the newest first
-    next: int | None
+    next: int | None  # `before` of the next page; None: there are no more
+
+
+# --- what workers are answered
+
+
+class Accepted(TypedDict):
+    accepted: int  # values that were new
+    dropped: int  # values of metrics beyond those that are kept of a job
+
+
+class GroupAnswer(TypedDict):
+    """To a worker that asked to be let into its group. Without `group`: ask again, with the present members."""
+
+    generation: int  # the newest that any worker has named
+    group: str | None
+    rank: int | None  # the worker's place in it
+    size: int | None
+    newest: int | None  # the place of the member that has come furthest
+    differ: bool | None  # whether the others' states differ from that one's
+    missing: list[int]  # members that do not wait yet
+    over: bool  # the training has ended
+
+
+class GroupWaiting(TypedDict):
+    generation: int  # -1: none has asked yet
+    waiting: list[int]
+
+
+class GroupValues(TypedDict):
+    values: dict[str, str]
+
+
+class GroupTotal(TypedDict):
+    value: int

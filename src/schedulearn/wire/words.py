@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from schedulearn.wire.clean import clean
+from schedulearn.wire.types import JobState
 
 Json = Mapping[str, Any]
 
-FINISHED = ("succeeded", "failed", "cancelled")
-STATES = ("queued", "starting", "running", "paused", "stopping", *FINISHED)
+FINISHED: tuple[JobState, ...] = ("succeeded", "failed", "cancelled")
+STATES: tuple[JobState, ...] = ("queued", "starting", "running", "paused", "stopping", *FINISHED)
 STATE_STYLE = {
     "queued": "yellow", "starting": "cyan", "running": "green", "paused": "magenta", "stopping": "yellow",
     "succeeded": "green", "failed": "red", "cancelled": "dim",
@@ -74,6 +75,11 @@ def instant(text: str | None) -> datetime | None:
         return None
     at = datetime.fromisoformat(text)
     return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def iso(at: float) -> str:
+    """A time as the API writes it."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def clock(text: str | None, now: datetime) -> str:

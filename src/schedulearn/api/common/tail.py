@@ -9,9 +9,10 @@ from contextlib import suppress
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 
-from schedulearn.api.common.convert import event_out
+from schedulearn.api.common.answers import event_out
 from schedulearn.core.domain.ids import JobId
 from schedulearn.service.gateway.gateway import Gateway
 
@@ -126,8 +127,9 @@ class Tail:
         found = []
         for event in self._gateway.events(after, job, _BATCH):
             out = event_out(event)
-            text = f"id: {out.serial}\nevent: {out.kind}\ndata: {out.model_dump_json()}\n\n"
-            found.append(_Message(out.serial, event.event.job, text))
+            data = to_json(out, inf_nan_mode="null").decode()
+            text = f"id: {event.serial}\nevent: {out['kind']}\ndata: {data}\n\n"
+            found.append(_Message(event.serial, event.event.job, text))
         return found
 
 

@@ -3,15 +3,16 @@
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from schedulearn.api.body.fields import MAX_ID
-from schedulearn.api.common.convert import audit_out
+from schedulearn.api.common.answers import answer
 from schedulearn.api.common.deps import Gate, NameFilter, Person
-from schedulearn.api.common.schemas import AuditPage
+from schedulearn.api.common.router import Router
 from schedulearn.service.gateway.views import AuditFilter
+from schedulearn.wire import types
 
-router = APIRouter(tags=["service"])
+router = Router(tags=["service"])
 Moment = Annotated[datetime | None, Query(description="an ISO 8601 time")]
 
 
@@ -27,12 +28,12 @@ def entries(
     until: Moment = None,
     before: Annotated[int | None, Query(ge=0, le=MAX_ID, description="`next` of the page before")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> AuditPage:
+) -> types.AuditPage:
     """What was done to jobs, users, tokens, nodes and policy, and what was refused; the newest first."""
     wanted = AuditFilter(actor, action, object, owner, _seconds(since), _seconds(until), before)
     found = gateway.audit.entries(caller, wanted, limit)
     more = found[-1].serial if len(found) == limit else None
-    return AuditPage(entries=[audit_out(entry) for entry in found], next=more)
+    return types.AuditPage(entries=[answer(types.AuditEntry, entry) for entry in found], next=more)
 
 
 def _seconds(at: datetime | None) -> float | None:

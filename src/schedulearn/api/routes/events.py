@@ -2,29 +2,30 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from schedulearn.api.body.fields import MAX_ID
-from schedulearn.api.common.convert import event_out
+from schedulearn.api.common.answers import event_out
 from schedulearn.api.common.deps import Gate, JobNumber, Streaming
-from schedulearn.api.common.schemas import EventPage
+from schedulearn.api.common.router import Router
 from schedulearn.api.common.tail import tail_of
 from schedulearn.core.domain.ids import JobId
+from schedulearn.wire import types
 
-router = APIRouter(tags=["events"])
+router = Router(tags=["events"])
 After = Annotated[int | None, Query(ge=0, le=MAX_ID, description="only events with a greater serial number")]
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 
 
 @router.get("/jobs/{job}/events")
-def job_events(job: JobNumber, gateway: Gate, after: After = None, limit: Limit = 1000) -> EventPage:
+def job_events(job: JobNumber, gateway: Gate, after: After = None, limit: Limit = 1000) -> types.EventPage:
     """The story of one job."""
-    return EventPage(events=[event_out(event) for event in gateway.job_events(JobId(job), after or 0, limit)])
+    return types.EventPage(events=[event_out(event) for event in gateway.job_events(JobId(job), after or 0, limit)])
 
 
-@router.get("/events", response_model=EventPage, responses={200: {"content": {"text/event-stream": {}}}})
+@router.get("/events", response_model=types.EventPage, responses={200: {"content": {"text/event-stream": {}}}})
 async def events(
     gateway: Gate,
     streaming: Streaming,
@@ -43,7 +44,7 @@ async def events(
     of = None if job is None else JobId(job)
     if not follow:
         found = await run_in_threadpool(gateway.events, after or 0, of, limit)
-        return EventPage(events=[event_out(event) for event in found])
+        return types.EventPage(events=[event_out(event) for event in found])
     streaming()
     if after is None:
         after = await run_in_threadpool(gateway.last_event)

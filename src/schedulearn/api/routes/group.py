@@ -5,18 +5,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import Depends, Path, Request
 from pydantic import Field
 
 from schedulearn.api.body.fields import MAX_ID, WHOLE, Strict
+from schedulearn.api.common.answers import answer
 from schedulearn.api.common.deps import AnyCaller, Gate
-from schedulearn.api.common.schemas import GroupAnswer, GroupTotal, GroupValues, GroupWaiting
+from schedulearn.api.common.router import Router
 from schedulearn.api.routes.reports import ATTEMPT, WORKER
 from schedulearn.core.domain.errors import InvalidSpec, NotAllowed
 from schedulearn.core.domain.ids import AttemptId, WorkerId
 from schedulearn.service.gateway.rendezvous import LONGEST_WAIT, Wait
+from schedulearn.wire import types
 
-router = APIRouter(tags=["jobs"])
+router = Router(tags=["jobs"])
 Seconds = Annotated[float, Field(strict=True, ge=0, le=LONGEST_WAIT, description="how long the answer may take")]
 Rank = Annotated[int, Field(strict=True, ge=0, le=1_000_000), WHOLE]
 Key = Annotated[str, Field(min_length=1, max_length=300)]
@@ -57,7 +59,7 @@ class AddToKey(Strict):
 
 
 @router.post("/attempts/{attempt}/group", responses={409: {}})
-async def join(attempt: OwnAttempt, asked: Join, gateway: Gate, request: Request) -> GroupAnswer:
+async def join(attempt: OwnAttempt, asked: Join, gateway: Gate, request: Request) -> types.GroupAnswer:
     """Be let into the group of this generation. Answers when all of its members have asked, or time is up."""
     worker, members = WorkerId.parse(asked.worker), tuple(asked.members)
     if worker.of != attempt:
@@ -66,15 +68,15 @@ async def join(attempt: OwnAttempt, asked: Join, gateway: Gate, request: Request
         raise InvalidSpec("members", "they are not in order, or one is there twice", "ranks, ascending")
     async with _until_gone(request) as gone:
         wait = Wait(asked.wait, gone)
-        answer = await gateway.rendezvous.join(attempt, worker.rank, asked.generation, members, asked.step, wait)
-    return GroupAnswer.model_validate(answer, from_attributes=True)
+        found = await gateway.rendezvous.join(attempt, worker.rank, asked.generation, members, asked.step, wait)
+    return answer(types.GroupAnswer, found)
 
 
 @router.get("/attempts/{attempt}/group")
-async def waiting(attempt: OwnAttempt, gateway: Gate) -> GroupWaiting:
+async def waiting(attempt: OwnAttempt, gateway: Gate) -> types.GroupWaiting:
     """Who waits to be let in."""
     generation, ranks = gateway.rendezvous.waiting(attempt)
-    return GroupWaiting(generation=generation, waiting=list(ranks))
+    return types.GroupWaiting(generation=generation, waiting=list(ranks))
 
 
 @router.delete("/attempts/{attempt}/group", status_code=204)
@@ -92,17 +94,17 @@ async def set_key(attempt: OwnAttempt, group: GroupName, asked: SetKey, gateway:
 @router.post("/attempts/{attempt}/groups/{group}/keys/get", responses={409: {}})
 async def get_keys(
     attempt: OwnAttempt, group: GroupName, asked: GetKeys, gateway: Gate, request: Request
-) -> GroupValues:
+) -> types.GroupValues:
     """The values that are there. Answers when all are, or time is up."""
     async with _until_gone(request) as gone:
         values = await gateway.rendezvous.get(attempt, group, asked.keys, Wait(asked.wait, gone))
-    return GroupValues(values=dict(values))
+    return types.GroupValues(values=dict(values))
 
 
 @router.post("/attempts/{attempt}/groups/{group}/keys/add", responses={409: {}})
-async def add_to_key(attempt: OwnAttempt, group: GroupName, asked: AddToKey, gateway: Gate) -> GroupTotal:
+async def add_to_key(attempt: OwnAttempt, group: GroupName, asked: AddToKey, gateway: Gate) -> types.GroupTotal:
     """Count up, all members together."""
-    return GroupTotal(value=gateway.rendezvous.add(attempt, group, asked.key, asked.amount))
+    return types.GroupTotal(value=gateway.rendezvous.add(attempt, group, asked.key, asked.amount))
 
 
 @asynccontextmanager

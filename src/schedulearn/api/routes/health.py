@@ -2,27 +2,28 @@
 
 import asyncio
 
-from fastapi import APIRouter
-
-from schedulearn.api.body.spec import iso
+from schedulearn.api.common.answers import time_out
 from schedulearn.api.common.deps import Gate
-from schedulearn.api.common.schemas import HealthOut
+from schedulearn.api.common.router import Router
 from schedulearn.service.gateway.vitals import SOON
+from schedulearn.wire import types
+from schedulearn.wire.words import iso
 
-router = APIRouter(tags=["service"])
+router = Router(tags=["service"])
 
 
 @router.get("/health")
-async def health(gateway: Gate) -> HealthOut:
+async def health(gateway: Gate) -> types.Health:
     """Answers at once, also while the database does not."""
     # Not in one of the threads for requests: all of them may be waiting for the database.
     await asyncio.wait([asyncio.wrap_future(gateway.vitals.look())], timeout=SOON)
     state = gateway.known_health()
-    return HealthOut(
+    return types.Health(
+        status="ok",
         version=state.version,
         roles=list(state.roles),
         scheduler="running" if state.scheduler_runs else "absent",
         database="ok" if state.lost_since is None else "not answering",
-        database_lost_since=None if state.lost_since is None else iso(state.lost_since),
+        database_lost_since=time_out(state.lost_since),
         time=iso(state.at),
     )

@@ -5,31 +5,24 @@ import json
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi import Depends, Header, Query, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 
 from schedulearn.api.body.fields import MOST_CURVES, WHOLE, Cores, Deadline, Duration, Priority, Strict, deadline_at
-from schedulearn.api.body.spec import JobIn, TargetField, WorkersChange, WorkersIn, spec_out
-from schedulearn.api.common.convert import attempt_out, explanation_out, job_out, series_out
+from schedulearn.api.body.kinds import TargetField, WorkersChange, WorkersIn
+from schedulearn.api.body.spec import JobIn, spec_out
+from schedulearn.api.common.answers import attempt_out, explanation_out, job_out, series_out
 from schedulearn.api.common.deps import Gate, JobNumber, NameFilter, Offset, Person, Streaming
-from schedulearn.api.common.schemas import (
-    AttemptPage,
-    DryRun,
-    ExplanationOut,
-    JobOut,
-    JobPage,
-    MetricsOut,
-    MoveOut,
-    MovePage,
-)
+from schedulearn.api.common.router import Router, published
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.states import FINISHED, JobState
 from schedulearn.service.common.auth import Caller
 from schedulearn.service.gateway.gateway import Gateway
 from schedulearn.service.gateway.views import JobRow
+from schedulearn.wire import types
 
-router = APIRouter(tags=["jobs"])
+router = Router(tags=["jobs"])
 
 _GROUPS = {"active": frozenset(JobState) - FINISHED, "finished": FINISHED}
 StateFilter = Literal[
@@ -59,7 +52,7 @@ class JobChanges(Strict):
     time_limit: Duration | None = None
     cpus_limit: Cores | None = None
     workers: WorkersChange = WorkersIn()
-    target: TargetField = None
+    target: TargetField | None = None
 
     def to_fields(self, now: float) -> dict[str, Any]:
         values: dict[str, Any] = {
@@ -98,7 +91,9 @@ async def _sent(request: Request) -> Callable[[], str]:
     return digest
 
 
-@router.post("/jobs", status_code=201, response_model=JobOut, responses={200: {"model": DryRun}, 409: {}})
+@router.post(
+    "/jobs", status_code=201, response_model=types.Job, responses={200: {"model": published(types.Checked)}, 409: {}}
+)
 def submit(
     job: JobIn,
     caller: Person,
@@ -121,11 +116,11 @@ def submit(
     spec = job.to_domain(now, caller.max_priority)
     if dry_run:
         gateway.check(caller, spec)
-        return Response(DryRun(spec=spec_out(spec, private=True)).model_dump_json(), 200, media_type="application/json")
+        return JSONResponse(types.Checked(valid=True, spec=spec_out(spec, private=True)))
     return _made(gateway.submit(caller, spec, key, sent), caller, gateway, response)
 
 
-def _made(row: JobRow, caller: Caller, gateway: Gateway, response: Response) -> JobOut:
+def _made(row: JobRow, caller: Caller, gateway: Gateway, response: Response) -> types.Job:
     response.headers["Location"] = f"/api/v1/jobs/{row.job.id}"
     return job_out(row, caller, gateway.now(), gateway.advice(row))
 
@@ -144,12 +139,12 @@ def list_jobs(
     order: Literal["asc", "desc"] = "asc",
     limit: Annotated[int, Query(ge=0, le=10_000)] = 100,
     offset: Offset = 0,
-) -> JobPage:
+) -> types.JobPage:
     """One page. Where specs are very long it ends before `limit`: go on behind what was answered, up to `total`."""
     states = _states(state) if state else None
     rows, total = gateway.jobs(states, user, name, sort, order == "desc", limit, offset, search)
     now = gateway.now()
-    return JobPage(jobs=[job_out(row, caller, now) for row in rows], total=total)
+    return types.JobPage(jobs=[job_out(row, caller, now) for row in rows], total=total)
 
 
 def _states(names: list[StateFilter]) -> set[JobState]:
@@ -160,13 +155,13 @@ def _states(names: list[StateFilter]) -> set[JobState]:
 
 
 @router.get("/jobs/{job}")
-def show(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
+def show(job: JobNumber, caller: Person, gateway: Gate) -> types.Job:
     row = gateway.job(JobId(job))
     return job_out(row, caller, gateway.now(), gateway.advice(row))
 
 
 @router.patch("/jobs/{job}", responses={409: {}})
-def update(job: JobNumber, changes: JobChanges, caller: Person, gateway: Gate) -> JobOut:
+def update(job: JobNumber, changes: JobChanges, caller: Person, gateway: Gate) -> types.Job:
     """Change the priority, the deadline, the limits, the number of workers or the target of a job that is not finished.
 
     `cpus_limit` holds at once, for each of its workers, and in later attempts. A number of workers is what is wanted
@@ -179,46 +174,46 @@ def update(job: JobNumber, changes: JobChanges, caller: Person, gateway: Gate) -
 
 
 @router.delete("/jobs/{job}", status_code=202, responses={409: {}})
-def delete(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
+def delete(job: JobNumber, caller: Person, gateway: Gate) -> types.Job:
     """Stop it at once if it runs, then forget it and its files. It may still be seen until that is done."""
     return job_out(gateway.delete(caller, JobId(job)), caller, gateway.now())
 
 
 @router.post("/jobs/{job}/cancel", status_code=202, responses={409: {}})
-def cancel(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
+def cancel(job: JobNumber, caller: Person, gateway: Gate) -> types.Job:
     """End it. It is kept, as cancelled."""
     return job_out(gateway.cancel(caller, JobId(job)), caller, gateway.now())
 
 
 @router.post("/jobs/{job}/pause", status_code=202, responses={409: {}})
-def pause(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
+def pause(job: JobNumber, caller: Person, gateway: Gate) -> types.Job:
     """Suspend a running job, or hold a queued one back."""
     return job_out(gateway.pause(caller, JobId(job)), caller, gateway.now())
 
 
 @router.post("/jobs/{job}/resume", status_code=202, responses={409: {}})
-def resume(job: JobNumber, caller: Person, gateway: Gate) -> JobOut:
+def resume(job: JobNumber, caller: Person, gateway: Gate) -> types.Job:
     return job_out(gateway.resume(caller, JobId(job)), caller, gateway.now())
 
 
 @router.post("/jobs/{job}/migrate", status_code=202, responses={409: {}})
-def migrate(job: JobNumber, target: MigrateTo, caller: Person, gateway: Gate) -> JobOut:
+def migrate(job: JobNumber, target: MigrateTo, caller: Person, gateway: Gate) -> types.Job:
     """Move a running job to another node: it saves, stops, and goes on there."""
     return job_out(gateway.migrate(caller, JobId(job), NodeName(target.node)), caller, gateway.now())
 
 
 @router.get("/jobs/{job}/migrate", responses={409: {}})
-def possible_moves(job: JobNumber, gateway: Gate) -> MovePage:
+def possible_moves(job: JobNumber, gateway: Gate) -> types.MovePage:
     """The nodes to which a running job could move now, and why not to the others: what a POST would say.
 
     What does not fit at present is refused, not waited for. 409 if the job does not run.
     """
     found = gateway.possible_moves(JobId(job))
-    return MovePage(moves=[MoveOut(node=one.node, problem=one.problem or None) for one in found])
+    return types.MovePage(moves=[types.PossibleMove(node=one.node, problem=one.problem or None) for one in found])
 
 
 @router.get("/jobs/{job}/explain")
-def explain(job: JobNumber, gateway: Gate) -> ExplanationOut:
+def explain(job: JobNumber, gateway: Gate) -> types.Explanation:
     """Why it waits, its place in the queue, and when it will probably start."""
     return explanation_out(*gateway.explain(JobId(job)))
 
@@ -226,10 +221,10 @@ def explain(job: JobNumber, gateway: Gate) -> ExplanationOut:
 @router.get("/jobs/{job}/attempts")
 def attempts(
     job: JobNumber, gateway: Gate, limit: Annotated[int, Query(ge=0, le=1000)] = 100, offset: Offset = 0
-) -> AttemptPage:
+) -> types.AttemptPage:
     """Every attempt with its workers, the first one first."""
     found, total = gateway.attempts(JobId(job), limit, offset)
-    return AttemptPage(attempts=[attempt_out(attempt) for attempt in found], total=total)
+    return types.AttemptPage(attempts=[attempt_out(attempt) for attempt in found], total=total)
 
 
 @router.get("/jobs/{job}/metrics")
@@ -240,13 +235,13 @@ def metrics(
     max_points: Annotated[int, Query(ge=1, le=2000)] = 500,
     limit: Annotated[int, Query(ge=0, le=MOST_CURVES, description="curves in one answer")] = 100,
     offset: Offset = 0,
-) -> MetricsOut:
+) -> types.SeriesPage:
     """The curves of its metrics, by name, thinned to `max_points`.
 
     An answer has at most 50,000 points: of many curves there are fewer of each.
     """
     curves, total = gateway.curves(JobId(job), name, max_points, limit, offset)
-    return MetricsOut(series=[series_out(curve) for curve in curves], total=total)
+    return types.SeriesPage(series=[series_out(curve) for curve in curves], total=total)
 
 
 @router.get(

@@ -2,16 +2,16 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from schedulearn.api.body.fields import Strict
-from schedulearn.api.body.spec import iso
+from schedulearn.api.common.answers import answer
 from schedulearn.api.common.deps import Gate, Person, Visitor
-from schedulearn.api.common.schemas import LoginOut, NewTokenOut
+from schedulearn.api.common.router import Router
 from schedulearn.api.routes.users import UserName
+from schedulearn.wire import types
 
-router = APIRouter(tags=["users"])
+router = Router(tags=["users"])
 
 
 class LoginIn(Strict):
@@ -23,16 +23,16 @@ class Redeem(Strict):
 
 
 @router.post("/logins", status_code=201, responses={404: {}})
-def issue(login: LoginIn, caller: Person, gateway: Gate) -> LoginOut:
+def issue(login: LoginIn, caller: Person, gateway: Gate) -> types.Login:
     """A one-time code, good for twelve hours or until the service ends."""
     made = gateway.logins.issue(caller, login.user)
     gateway.audit.let_in(made.user)
-    return LoginOut(code=made.code, user=made.user, expires_at=iso(made.expires_at))
+    return answer(types.Login, made)
 
 
 @router.post("/logins/redeem", status_code=201, responses={401: {}})
-def redeem(code: Redeem, visitor: Visitor, gateway: Gate) -> NewTokenOut:
+def redeem(code: Redeem, visitor: Visitor, gateway: Gate) -> types.NewToken:
     """A token for a code: once. Answers without a token; 401 if the code is not, or no longer, good."""
     made = gateway.logins.redeem(code.code)
     gateway.audit.logged_in(visitor, made.user)
-    return NewTokenOut(id=made.id, token=made.token, user=made.user, label=made.label)
+    return answer(types.NewToken, made)

@@ -4,19 +4,20 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from schedulearn.api.body.fields import MAX_ID
 from schedulearn.api.common.deps import Gate, JobNumber, Streaming
 from schedulearn.api.common.looks import looks_of
+from schedulearn.api.common.router import Router
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.states import FINISHED
 from schedulearn.service.gateway.gateway import Gateway
 from schedulearn.service.gateway.views import LogPlace
 
-router = APIRouter(tags=["jobs"])
+router = Router(tags=["jobs"])
 _CHUNK = 1 << 18  # bytes read at once
 
 

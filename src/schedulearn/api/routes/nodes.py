@@ -2,17 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import AfterValidator, Field
 
 from schedulearn.api.body.fields import ENGINE_ADDRESS, ONE_LINE, ImageName, Strict, one_line
-from schedulearn.api.common.convert import node_out
+from schedulearn.api.common.answers import node_out
 from schedulearn.api.common.deps import Gate, Name, Person
-from schedulearn.api.common.schemas import NewNodeOut, NodeOut, NodePage
+from schedulearn.api.common.router import Router
 from schedulearn.core.domain.ids import NodeName
 from schedulearn.service.gateway.servers import LABEL_NAME, MOST_LABELS, NewNode
+from schedulearn.wire import types
 
-router = APIRouter(tags=["nodes"])
+router = Router(tags=["nodes"])
 Line = Annotated[str, Field(min_length=1, max_length=300, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
 EngineAddress = Annotated[
     str, Field(min_length=1, max_length=300, json_schema_extra=ENGINE_ADDRESS), AfterValidator(one_line)
@@ -39,20 +39,20 @@ class NodeChanges(Strict):
 
 
 @router.get("/nodes")
-def nodes(gateway: Gate) -> NodePage:
-    return NodePage(nodes=[node_out(view) for view in gateway.servers.views()])
+def nodes(gateway: Gate) -> types.NodePage:
+    return types.NodePage(nodes=[node_out(view) for view in gateway.servers.views()])
 
 
 @router.post("/nodes", status_code=201, responses={409: {}})
-def add(node: NodeIn, caller: Person, gateway: Gate) -> NewNodeOut:
+def add(node: NodeIn, caller: Person, gateway: Gate) -> types.NewNode:
     """Look at the engine there, and add it if it can be used. Takes as long as the server takes to answer."""
     new = NewNode(node.address, node.name, node.image or "", node.gpu_type, node.labels)
     view, notes = gateway.servers.add(caller, new)
-    return NewNodeOut(**node_out(view).model_dump(), notes=notes)
+    return {**node_out(view), "notes": notes}
 
 
 @router.patch("/nodes/{name}", status_code=202)
-def change(name: Name, changes: NodeChanges, caller: Person, gateway: Gate) -> NodeOut:
+def change(name: Name, changes: NodeChanges, caller: Person, gateway: Gate) -> types.Node:
     """Drain it: what runs there ends in peace, nothing new is started. Or let it take jobs again; or label it."""
     caller.must_be_admin()
     view = gateway.servers.view(NodeName(name))
@@ -64,6 +64,6 @@ def change(name: Name, changes: NodeChanges, caller: Person, gateway: Gate) -> N
 
 
 @router.delete("/nodes/{name}", status_code=202, responses={409: {}})
-def remove(name: Name, caller: Person, gateway: Gate, force: bool = False) -> NodeOut:
+def remove(name: Name, caller: Person, gateway: Gate, force: bool = False) -> types.Node:
     """Forget it. Refused while jobs run there, unless with `force`: then they are stopped and queued again."""
     return node_out(gateway.servers.remove(caller, NodeName(name), force))

@@ -2,16 +2,19 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from schedulearn.api.body.fields import Strict
-from schedulearn.api.body.spec import AddressField, iso
+from schedulearn.api.body.kinds import AddressField
+from schedulearn.api.common.answers import answer
 from schedulearn.api.common.deps import Gate, NameFilter, Person
+from schedulearn.api.common.router import Router
 from schedulearn.service.gateway.views import Notice
 from schedulearn.service.notify.subscriptions import MOST, NotifyView
+from schedulearn.wire import types
+from schedulearn.wire.words import iso
 
-router = APIRouter(prefix="/notify", tags=["notify"])
+router = Router(prefix="/notify", tags=["notify"])
 Addresses = Annotated[list[AddressField], Field(max_length=MOST)]
 
 
@@ -20,87 +23,42 @@ class NotifyIn(Strict):
     user: NameFilter | None = Field(None, description="somebody else: administrators only")
 
 
-class NoticeOut(BaseModel):
-    """Something that somebody was told, or will be."""
-
-    id: str
-    type: str
-    text: str
-    address: str
-    created_at: str
-    state: str  # waiting, sent, given up
-    tries: int
-    next_try_at: str | None
-    problem: str
-
-
-class NotifyOut(BaseModel):
-    user: str
-    addresses: list[str]  # told of the ends of all jobs of this user
-    given: list[str]  # those that an administrator gave
-    allowed: list[str]  # what anybody may use
-    mail: bool  # whether e-mails can be sent
-    notices: list[NoticeOut]  # the newest first
-
-
-class SecretOut(BaseModel):
-    secret: str
-
-
-class TestOut(BaseModel):
-    addresses: int
-
-
 @router.get("", responses={404: {}})
-def show(caller: Person, gateway: Gate, user: NameFilter | None = None) -> NotifyOut:
+def show(caller: Person, gateway: Gate, user: NameFilter | None = None) -> types.Notify:
     """Whom the caller wants to be told, and the last notices. Of another user for administrators only."""
     return _out(gateway.notify.view(caller, user))
 
 
 @router.put("", responses={404: {}})
-def change(wanted: NotifyIn, caller: Person, gateway: Gate) -> NotifyOut:
+def change(wanted: NotifyIn, caller: Person, gateway: Gate) -> types.Notify:
     """Instead of the addresses before."""
     return _out(gateway.notify.set(caller, wanted.user, wanted.addresses))
 
 
 @router.get("/secret")
-def secret(caller: Person, gateway: Gate) -> SecretOut:
+def secret(caller: Person, gateway: Gate) -> types.Secret:
     """With which the caller's webhooks are signed."""
-    return SecretOut(secret=gateway.notify.secret(caller, new=False))
+    return types.Secret(secret=gateway.notify.secret(caller, new=False))
 
 
 @router.post("/secret", status_code=201)
-def new_secret(caller: Person, gateway: Gate) -> SecretOut:
+def new_secret(caller: Person, gateway: Gate) -> types.Secret:
     """Another one; the one before is not used any more."""
-    return SecretOut(secret=gateway.notify.secret(caller, new=True))
+    return types.Secret(secret=gateway.notify.secret(caller, new=True))
 
 
 @router.post("/test", status_code=202)
-def test(caller: Person, gateway: Gate) -> TestOut:
+def test(caller: Person, gateway: Gate) -> types.Tested:
     """Tell all of the caller's addresses that this is a test."""
-    return TestOut(addresses=gateway.notify.test(caller))
+    return types.Tested(addresses=gateway.notify.test(caller))
 
 
-def _out(view: NotifyView) -> NotifyOut:
-    return NotifyOut(
-        user=view.user,
-        addresses=list(view.addresses),
-        given=list(view.given),
-        allowed=list(view.rules),
-        mail=view.mail,
-        notices=[_notice(notice) for notice in view.notices],
-    )
+def _out(view: NotifyView) -> types.Notify:
+    return answer(types.Notify, view, allowed=list(view.rules), notices=[_notice(notice) for notice in view.notices])
 
 
-def _notice(notice: Notice) -> NoticeOut:
-    return NoticeOut(
-        id=notice.content["id"],
-        type=notice.content["type"],
-        text=notice.content["text"],
-        address=notice.address,
-        created_at=iso(notice.created_at),
-        state=notice.state,
-        tries=notice.tries,
-        next_try_at=iso(notice.due_at) if notice.state == "waiting" else None,
-        problem=notice.problem,
+def _notice(notice: Notice) -> types.Notice:
+    content = {name: notice.content[name] for name in ("id", "type", "text")}
+    return answer(
+        types.Notice, notice, **content, next_try_at=iso(notice.due_at) if notice.state == "waiting" else None
     )

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from schedulearn.api.body.fields import Line, Strict
-from schedulearn.api.common.convert import policy_out
+from schedulearn.api.common.answers import policy_out
 from schedulearn.api.common.deps import Gate, Person
-from schedulearn.api.common.schemas import PolicyOut
+from schedulearn.api.common.router import Router
+from schedulearn.wire import types
 
-router = APIRouter(tags=["policy"])
+router = Router(tags=["policy"])
 
 
 class PolicyIn(Strict):
@@ -20,11 +20,11 @@ class PolicyIn(Strict):
 
 
 @router.get("/policy")
-def policy(gateway: Gate) -> PolicyOut:
+def policy(gateway: Gate) -> types.Policy:
     return policy_out(gateway.policy())
 
 
 @router.put("/policy", responses={409: {}})
-def set_policy(wanted: PolicyIn, caller: Person, gateway: Gate) -> PolicyOut:
+def set_policy(wanted: PolicyIn, caller: Person, gateway: Gate) -> types.Policy:
     """The scheduler takes it up at its next decision; nothing that runs is disturbed by that alone."""
     return policy_out(gateway.set_policy(caller, wanted.preset, wanted.stages, wanted.params))

@@ -3,17 +3,18 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from schedulearn.api.common.deps import Gate
+from schedulearn.api.common.router import Router
 from schedulearn.core.domain.states import JobState
 from schedulearn.service.gateway.views import Counts, WorkerUsage
 
-router = APIRouter(tags=["service"])
+router = Router(tags=["service"])
 _MOST_JOBS = 500  # that have series of their own: a database of series must not grow without bounds
 _Reading = Callable[[WorkerUsage], float | None]
 _GAUGES: dict[str, tuple[str, _Reading]] = {

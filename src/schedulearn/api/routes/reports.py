@@ -2,16 +2,17 @@
 
 from typing import Annotated, ClassVar
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import AfterValidator, Field
 
 from schedulearn.api.body.fields import MAX_ID, WHOLE, Line, Strict, invalid
 from schedulearn.api.common.deps import AnyCaller, Gate
-from schedulearn.api.common.schemas import Accepted
+from schedulearn.api.common.router import Router
 from schedulearn.core.domain.ids import AttemptId, WorkerId
 from schedulearn.service.gateway.views import Point
+from schedulearn.wire import types
 
-router = APIRouter(tags=["jobs"])
+router = Router(tags=["jobs"])
 MOST_VALUES = 50_000  # of one report
 ATTEMPT = r"^[0-9]{1,15}\.[0-9]{1,9}$"
 WORKER = r"^[0-9]{1,15}\.[0-9]{1,9}\.[0-9]{1,9}$"
@@ -46,7 +47,7 @@ class Report(Strict):
 @router.post("/attempts/{attempt}/reports", responses={409: {}})
 def report(
     attempt: Annotated[str, Path(pattern=ATTEMPT)], report: Report, caller: AnyCaller, gateway: Gate
-) -> Accepted:
+) -> types.Accepted:
     worker = WorkerId.parse(report.worker)
     taken = gateway.report(caller, AttemptId.parse(attempt), worker, report.flat())
-    return Accepted(accepted=taken.new, dropped=taken.dropped)
+    return types.Accepted(accepted=taken.new, dropped=taken.dropped)

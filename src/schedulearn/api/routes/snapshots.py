@@ -4,14 +4,15 @@ from typing import Annotated
 
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from schedulearn.api.common.deps import Gate, Person
+from schedulearn.api.common.router import Router
 from schedulearn.core.domain.errors import NotFound
 
 _BINARY = {"type": "string", "format": "binary"}
-router = APIRouter(tags=["snapshots"])
+router = Router(tags=["snapshots"])
 CHECKS = 2  # archives that are checked at the same time; the others wait
 _limiter = RunVar[CapacityLimiter]("snapshot checks")  # one for each event loop
 Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="SHA-256 of the archive, in hexadecimal digits")]

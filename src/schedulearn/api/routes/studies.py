@@ -2,18 +2,19 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import Path, Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, Field
 
 from schedulearn.api.body.fields import ONE_LINE, Line, Strict, one_line
-from schedulearn.api.body.spec import iso
+from schedulearn.api.common.answers import answer
 from schedulearn.api.common.deps import Gate, Person
-from schedulearn.api.common.schemas import StudyOut, StudyPage, StudyProgress, StudyTable
+from schedulearn.api.common.router import Router
 from schedulearn.service.common.auth import Caller
 from schedulearn.service.studies.studies import MOST_TRACE, NAME, Study, Wanted
+from schedulearn.wire import types
 
-router = APIRouter(tags=["studies"])
+router = Router(tags=["studies"])
 StudyName = Annotated[str, Path(pattern=f"^{NAME}$", description="the study's name")]
 # Whoever opens it as a page of its own gets nothing but text, drawings and their style.
 _HARMLESS = {
@@ -30,13 +31,13 @@ class ComparisonIn(Strict):
 
 
 @router.get("/studies")
-def studies(caller: Person, gateway: Gate) -> StudyPage:
+def studies(caller: Person, gateway: Gate) -> types.StudyPage:
     """The newest first."""
-    return StudyPage(studies=[_out(study, caller) for study in gateway.studies.all()])
+    return types.StudyPage(studies=[_out(study, caller) for study in gateway.studies.all()])
 
 
 @router.post("/studies", status_code=202, responses={409: {}})
-def compare(wanted: ComparisonIn, caller: Person, gateway: Gate) -> StudyOut:
+def compare(wanted: ComparisonIn, caller: Person, gateway: Gate) -> types.Study:
     """Replay the service's own history, or a trace, under several policies. One at a time for each user."""
     asked = Wanted(wanted.policies, wanted.trace, wanted.trace_name, wanted.cluster)
     return _out(gateway.studies.compare(caller, asked), caller)
@@ -54,7 +55,7 @@ def history(
 
 
 @router.get("/studies/{name}")
-def study(name: StudyName, caller: Person, gateway: Gate) -> StudyOut:
+def study(name: StudyName, caller: Person, gateway: Gate) -> types.Study:
     return _out(gateway.studies.find(name), caller)
 
 
@@ -65,7 +66,7 @@ def report(name: StudyName, gateway: Gate) -> Response:
 
 
 @router.post("/studies/{name}/cancel", status_code=202, responses={409: {}})
-def cancel(name: StudyName, caller: Person, gateway: Gate) -> StudyOut:
+def cancel(name: StudyName, caller: Person, gateway: Gate) -> types.Study:
     """End a comparison that runs. Who asked for it, and administrators."""
     return _out(gateway.studies.cancel(caller, name), caller)
 
@@ -77,19 +78,5 @@ def delete(name: StudyName, caller: Person, gateway: Gate) -> Response:
     return Response(status_code=204)
 
 
-def _out(study: Study, caller: Caller) -> StudyOut:
-    return StudyOut(
-        name=study.name,
-        kind=study.kind,
-        title=study.title,
-        about=study.about,
-        user=study.user,
-        yours=caller.owns(study.owner),
-        state=study.state,
-        problem=study.problem,
-        created_at=iso(study.created_at),
-        ended_at=None if study.ended_at is None else iso(study.ended_at),
-        has_report=study.has_report,
-        progress=StudyProgress(**study.progress) if study.progress else None,
-        summary=StudyTable(**study.summary) if study.summary else None,
-    )
+def _out(study: Study, caller: Caller) -> types.Study:
+    return answer(types.Study, study, yours=caller.owns(study.owner))

@@ -3,14 +3,16 @@
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from schedulearn.api.body.fields import MOST_CURVES
+from schedulearn.api.common.answers import usage_out
 from schedulearn.api.common.deps import Gate, JobNumber, Offset
-from schedulearn.api.common.usage import UsageOut, worker_usage_out
+from schedulearn.api.common.router import Router
 from schedulearn.core.domain.ids import JobId
+from schedulearn.wire import types
 
-router = APIRouter(tags=["jobs"])
+router = Router(tags=["jobs"])
 
 
 @router.get("/jobs/{job}/usage")
@@ -22,11 +24,11 @@ def usage(
     max_points: Annotated[int, Query(ge=1, le=2000)] = 500,
     limit: Annotated[int, Query(ge=0, le=MOST_CURVES, description="workers in one answer")] = 100,
     offset: Offset = 0,
-) -> UsageOut:
+) -> types.UsagePage:
     """CPU, memory, disk and network traffic, energy and limits over time; of the newest attempt unless one is named.
 
     An answer has at most 50,000 points: of many workers there are fewer of each.
     """
     start = None if since is None else (since if since.tzinfo else since.replace(tzinfo=UTC)).timestamp()
     found, workers, total = gateway.usage(JobId(job), attempt, start, max_points, limit, offset)
-    return UsageOut(attempt=str(found), workers=[worker_usage_out(worker) for worker in workers], total=total)
+    return types.UsagePage(attempt=str(found), workers=[usage_out(worker) for worker in workers], total=total)

@@ -2,18 +2,18 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import AfterValidator, Field
 
 from schedulearn.api.body.fields import MAX_ID, ONE_LINE, WHOLE, Priority, Strict, one_line
-from schedulearn.api.body.spec import iso
-from schedulearn.api.common.convert import user_out
+from schedulearn.api.common.answers import answer, user_out
 from schedulearn.api.common.deps import Gate, Name, Person
-from schedulearn.api.common.schemas import NewTokenOut, NewUserOut, TokenOut, TokenPage, UserOut, UserPage
+from schedulearn.api.common.router import Router
 from schedulearn.service.common.identity import FIRST_PERSON, LARGEST
-from schedulearn.service.gateway.views import TokenRow, UserChanges, UserRow
+from schedulearn.service.gateway.views import UserChanges, UserRow
+from schedulearn.wire import types
 
-router = APIRouter(tags=["users"])
+router = Router(tags=["users"])
 Role = Literal["admin", "user"]
 Id = Annotated[int, Field(strict=True, ge=FIRST_PERSON, le=LARGEST), WHOLE]
 UserName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}$")]
@@ -60,19 +60,19 @@ class TokenIn(Strict):
 
 
 @router.get("/whoami")
-def whoami(caller: Person, gateway: Gate) -> UserOut:
+def whoami(caller: Person, gateway: Gate) -> types.User:
     user = gateway.accounts.whoami(caller)
     return user_out(user, gateway.accounts.runs_as(user))
 
 
 @router.get("/users")
-def users(caller: Person, gateway: Gate) -> UserPage:
-    people = gateway.accounts
-    return UserPage(users=[user_out(user, people.runs_as(user)) for user in people.users(caller)])
+def users(caller: Person, gateway: Gate) -> types.UserPage:
+    accounts = gateway.accounts
+    return types.UserPage(users=[user_out(user, accounts.runs_as(user)) for user in accounts.users(caller)])
 
 
 @router.post("/users", status_code=201, responses={409: {}})
-def add_user(user: UserIn, caller: Person, gateway: Gate) -> NewUserOut:
+def add_user(user: UserIn, caller: Person, gateway: Gate) -> types.NewUser:
     made = gateway.accounts.add_user(
         caller, user.name, user.role, user.uid, user.gid, user.max_priority, root=user.root
     )
@@ -80,13 +80,12 @@ def add_user(user: UserIn, caller: Person, gateway: Gate) -> NewUserOut:
 
 
 @router.patch("/users/{name}", responses={409: {}})
-def update_user(name: Name, update: UserUpdate, caller: Person, gateway: Gate) -> NewUserOut:
+def update_user(name: Name, update: UserUpdate, caller: Person, gateway: Gate) -> types.NewUser:
     return _with_notes(gateway.accounts.update_user(caller, name, update.asks_root, **update.changes()), gateway)
 
 
-def _with_notes(user: UserRow, gateway: Gate) -> NewUserOut:
-    shown = user_out(user, gateway.accounts.runs_as(user))
-    return NewUserOut(**shown.model_dump(), notes=gateway.accounts.notes(user))
+def _with_notes(user: UserRow, gateway: Gate) -> types.NewUser:
+    return {**user_out(user, gateway.accounts.runs_as(user)), "notes": gateway.accounts.notes(user)}
 
 
 @router.delete("/users/{name}", status_code=204, responses={409: {}})
@@ -96,21 +95,16 @@ def remove_user(name: Name, caller: Person, gateway: Gate) -> None:
 
 
 @router.get("/tokens")
-def tokens(caller: Person, gateway: Gate) -> TokenPage:
+def tokens(caller: Person, gateway: Gate) -> types.TokenPage:
     """The caller's own; an administrator sees everybody's."""
-    return TokenPage(tokens=[_token_out(row) for row in gateway.accounts.tokens(caller)])
-
-
-def _token_out(row: TokenRow) -> TokenOut:
-    until = None if row.expires_at is None else iso(row.expires_at)
-    return TokenOut(id=row.id, user=row.user, label=row.label, created_at=iso(row.created_at), expires_at=until)
+    return types.TokenPage(tokens=[answer(types.Token, row) for row in gateway.accounts.tokens(caller)])
 
 
 @router.post("/tokens", status_code=201, responses={404: {}})
-def add_token(token: TokenIn, caller: Person, gateway: Gate) -> NewTokenOut:
+def add_token(token: TokenIn, caller: Person, gateway: Gate) -> types.NewToken:
     """The token is shown this once: only its hash is kept."""
     made = gateway.accounts.add_token(caller, token.user, token.label)
-    return NewTokenOut(id=made.id, token=made.token, user=made.user, label=made.label)
+    return answer(types.NewToken, made)
 
 
 @router.delete("/tokens/{token}", status_code=204)

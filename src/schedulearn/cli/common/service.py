@@ -19,10 +19,13 @@ def connect(timeout: float = 30.0) -> "Client":
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """The client's error as the user is told it; None for an error that is not the client's."""
+    """An error of the client, or of reading an option, as the user is told it; None for any other."""
     from schedulearn import client
+    from schedulearn.wire.drafts import Unreadable
 
     match error:
+        case Unreadable():
+            return Failure(error.problem, field=error.field, allowed=error.allowed)
         case client.NoSuchJob():
             return Failure(str(error), Code.NO_SUCH_JOB, hint="list all jobs: schedulearn ls --all")
         case client.ApiError():
@@ -78,9 +81,10 @@ def _refused(error: "ApiError") -> Failure:
 
 def _named(field: str) -> str:
     """`resources.memory (--memory)`"""
-    from schedulearn.cli.common.job_options import OPTION_OF
+    from schedulearn.wire.spec import option_of
 
-    return f"{field} ({OPTION_OF[field]})" if field in OPTION_OF else field
+    option = option_of(field)
+    return f"{field} ({option})" if option else field
 
 
 def _code(status: int) -> Code:

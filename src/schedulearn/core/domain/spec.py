@@ -1,9 +1,9 @@
 """A job as its user asked for it. Checked where it comes in (the API); here it is only what was agreed."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
-from typing import Any
+from dataclasses import asdict, dataclass, field, is_dataclass
+from enum import Enum, StrEnum
+from typing import Any, get_args, get_type_hints
 
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.resources import CPUS, GPUS, MEMORY, Resources
@@ -118,16 +118,22 @@ def spec_to_dict(spec: JobSpec) -> dict[str, Any]:
 
 def spec_from_dict(data: Mapping[str, Any]) -> JobSpec:
     """The inverse of `spec_to_dict`."""
-    known = dict(data)
-    command = known["command"]
-    known["command"] = command if isinstance(command, str) else tuple(command)
-    for name in ("setup", "mounts", "batch_sizes", "notify"):
-        known[name] = tuple(known[name])
-    known["depends_on"] = tuple(JobId(i) for i in known["depends_on"])
-    known["launcher"] = Launcher(known["launcher"])
-    known["preemptible"] = Preemptible(known["preemptible"])
-    known["workers"] = Workers(**known["workers"])
-    known["resources"] = WorkerResources(**known["resources"])
-    known["metric"] = Metric(**known["metric"])
-    known["target"] = Target(**known["target"]) if known["target"] else None
-    return JobSpec(**known)
+    return JobSpec(**{name: _read(_TYPES[name], value) for name, value in data.items()})
+
+
+def _read(types: tuple[Any, ...], value: Any) -> Any:
+    """A value of plain JSON as one of these types."""
+    if value is None or (isinstance(value, str) and str in types):
+        return value
+    if isinstance(value, list):
+        return tuple(value)
+    for one in types:
+        if is_dataclass(one) and isinstance(one, type):
+            return one(**value)
+        if isinstance(one, type) and issubclass(one, Enum):
+            return one(value)
+    return value
+
+
+# What each field may be: the type that is declared, or those of a union.
+_TYPES = {name: (hint, *get_args(hint)) for name, hint in get_type_hints(JobSpec).items()}

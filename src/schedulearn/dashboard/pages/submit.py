@@ -96,7 +96,7 @@ class SubmitPage:
         made: Any
         if field.choices:
             made = ui.select(list(field.choices), label=field.label, value=text or field.usual, on_change=changed)
-        elif field.kind == "lines":
+        elif field.widget == "lines":
             made = ui.textarea(field.label, value=text, on_change=changed).classes("lines").props("autogrow")
         else:
             made = ui.input(field.label, value=text, placeholder=field.usual, on_change=changed)
@@ -123,7 +123,7 @@ class SubmitPage:
         self._asked += 1
         mine = self._asked
         name, found = await self._judged(spec)
-        if list(found) == [form.COMMAND.name] and "command" not in spec:  # which hides what is wrong elsewhere
+        if list(found) == ["command"] and "command" not in spec:  # which hides what is wrong elsewhere
             found |= (await self._judged({**spec, "command": ":"}))[1]
         if mine == self._asked:
             self._tell(found | faults, name)

@@ -5,13 +5,13 @@ Fields are the options of `submit`, and are read as the command line reads them.
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import yaml
 
-from schedulearn.cli.common.errors import Failure
-from schedulearn.cli.common.job_options import OPTION_OF, Spec, as_number, spec_of
+from schedulearn.wire import spec as spec_fields
+from schedulearn.wire.drafts import Spec, Unreadable, as_number, spec_of
 
 _ADDED = ("PATH", "VIRTUAL_ENV")  # by the client, as they are where somebody submits
 Texts = dict[str, str]  # what stands in the fields
@@ -22,57 +22,28 @@ class Field(NamedTuple):
     """One field of the form."""
 
     name: str  # as the option is called
+    path: str  # where it stands in the spec
+    kind: str  # how the service reads it
     label: str
     hint: str
-    kind: str = "text"  # text, number, lines; words and ids: several in a line
-    usual: str = ""  # what it is if it is left empty
-    choices: tuple[str, ...] = ()
+    widget: str  # text, number, lines; words and ids: several in a line
+    usual: str  # what it is if it is left empty
+    choices: tuple[str, ...]
 
 
-COMMAND = Field("command", "Command", "run by the shell", "lines")
-GROUPS: dict[str, tuple[Field, ...]] = {
-    "What is run": (
-        COMMAND,
-        Field("name", "Name", "to find it by", usual="from the command"),
-        Field("launcher", "Launcher", "", usual="command", choices=("command", "torchrun", "horovod", "elastic")),
-        Field("env", "Environment", "NAME=VALUE, one in a line", "lines"),
-    ),
-    "What each worker needs": (
-        Field("workers", "Workers", "2, or 1..4", usual="1"),
-        Field("cpus", "Cores", "2, or 0.5..4", usual="1"),
-        Field("memory", "Memory", "512MB, 4GB", usual="no limit"),
-        Field("gpus", "GPUs", "whole devices", "number", "0"),
-        Field("gpu_type", "GPU model", "such as A100", usual="any"),
-        Field("shm", "Shared memory", "of a container: 1GB"),
-    ),
-    "When it runs": (
-        Field("priority", "Priority", "0..100, higher first", "number", "50"),
-        Field("time_limit", "Time limit", "90m, 6h", usual="none"),
-        Field("deadline", "Deadline", "6h, or 2030-01-31T18:00:00Z", usual="none"),
-        Field("depends_on", "After jobs", "16 17", "ids", "none"),
-        Field("max_restarts", "Restarts", "if it fails", "number", "0"),
-        Field("grace", "Grace", "to save before it is killed", usual="30s"),
-        Field("preemptible", "May be stopped", "to let others go first", "text", "auto", ("auto", "true", "false")),
-        Field("notify", "Notify", "e-mail and web addresses, a space between", "words", "nobody"),
-    ),
-    "How its progress is followed": (
-        Field("metric", "Metric", "the number to watch", usual="loss"),
-        Field("goal", "Better is", "", usual="min", choices=("min", "max")),
-        Field("target", "Target", "loss=0.05, loss=0.05:stop", usual="none"),
-        Field("steps", "Steps", "in all", "number", "unknown"),
-        Field("pattern", "Pattern", "a regular expression with one group", usual="loss: 0.31"),
-    ),
-    "In a container": (
-        Field("image", "Image", "such as pytorch/pytorch", usual="none"),
-        Field("setup", "Setup", "lines that prepare the image, or requirements.txt", "lines"),
-        Field("mount", "Mounts", "/data, or /data:/inside:rw; one in a line", "lines"),
-    ),
-}
-FIELDS = {field.name: field for group in GROUPS.values() for field in group}
-# Where a field stands in the spec.
-PATHS = {option.removeprefix("--").replace("-", "_"): path for path, option in OPTION_OF.items()} | {
-    "command": "command", "env": "env", "target": "target",
-}  # fmt: skip
+def _fields() -> Iterator[Field]:
+    for one in spec_fields.FIELDS:
+        if one.entry:
+            label, hint, widget, usual = one.entry
+            usual = usual or _text(one.kind, widget, one.default)
+            yield Field(one.name, one.path, one.kind, label, hint, widget, usual, one.choices)
+
+
+def _grouped() -> dict[str, tuple[Field, ...]]:
+    """As the table says; what it does not place is shown at the end."""
+    rest = {field.name: field for field in _fields()}
+    placed = {title: tuple(rest.pop(name) for name in names) for title, names in spec_fields.GROUPS.items()}
+    return placed | ({"More": tuple(rest.values())} if rest else {})
 
 
 class Origin(NamedTuple):
@@ -85,17 +56,17 @@ class Origin(NamedTuple):
 
 def options_of(texts: Mapping[str, str]) -> dict[str, Any]:
     """What was filled in, as the options of the command line; without the command."""
-    given = {name: _value(FIELDS[name].kind, text) for name, text in texts.items() if name != COMMAND.name}
+    given = {name: _value(FIELDS[name].widget, text) for name, text in texts.items() if name != "command"}
     return {name: value for name, value in given.items() if value not in ("", [])}
 
 
-def _value(kind: str, text: str) -> Any:
-    if kind == "lines":
+def _value(widget: str, text: str) -> Any:
+    if widget == "lines":
         return [line.strip() for line in text.splitlines() if line.strip()]
-    if kind in ("words", "ids"):
+    if widget in ("words", "ids"):
         words = [word for word in re.split(r"[\s,]+", text) if word]
-        return words if kind == "words" else [as_number(word) for word in words]
-    return as_number(text.strip()) if kind == "number" else text.strip()
+        return words if widget == "words" else [as_number(word) for word in words]
+    return as_number(text.strip()) if widget == "number" else text.strip()
 
 
 def job_spec(texts: Mapping[str, str], origin: Origin | None = None) -> tuple[Spec, Faults]:
@@ -111,7 +82,7 @@ def job_spec(texts: Mapping[str, str], origin: Origin | None = None) -> tuple[Sp
     for name in ("env", "target"):  # the two that have a form of their own on the command line
         try:
             spec_of({name: options.get(name)}, [])
-        except Failure as problem:
+        except Unreadable as problem:
             faults[name] = _words(problem.problem, problem.allowed)
             options.pop(name)
     return spec_of(options, command, base), faults
@@ -125,7 +96,7 @@ def whole(spec: Spec, origin: Origin | None) -> Spec:
 def _kept(spec: Spec, names: Iterable[str]) -> Spec:
     found: Spec = {name: spec[name] for name in ("workdir", "snapshot") if spec.get("snapshot")}
     for name in names:
-        outer, _, inner = PATHS[name].rpartition(".")
+        outer, _, inner = FIELDS[name].path.rpartition(".")
         if outer:
             found.setdefault(outer, {})[inner] = spec[outer][inner]
         else:
@@ -143,17 +114,18 @@ def copy_of(spec: Mapping[str, Any]) -> Origin:
     texts: Texts = {}
     for name, field in FIELDS.items():
         value: Any = own
-        for part in PATHS[name].split("."):
+        for part in field.path.split("."):
             value = (value or {}).get(part)
-        text = _text(field, value)
+        text = _text(field.kind, field.widget, value)
         texts[name] = "" if text == field.usual else text
     return Origin(own, texts, {name: value for name, value in env.items() if name in _ADDED})
 
 
-def _text(field: Field, value: Any) -> str:
+def _text(kind: str, widget: str, value: Any) -> str:
+    """What would be written into the field."""
     if value in (None, [], {}):
         return ""
-    match field.name:
+    match kind:
         case "command":
             return shlex.join(value) if isinstance(value, list) else str(value)
         case "env":
@@ -165,11 +137,15 @@ def _text(field: Field, value: Any) -> str:
             return f"{name}={number:g}{':stop' if value.get('then') == 'stop' else ''}"
         case "preemptible":
             return str(value).lower()
-        case "grace" | "time_limit":
+        case "grace" | "duration":
             return f"{value:g}s"
     if isinstance(value, list):
-        return ("\n" if field.kind == "lines" else " ").join(map(str, value))
+        return ("\n" if widget == "lines" else " ").join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+GROUPS = _grouped()
+FIELDS = {field.name: field for group in GROUPS.values() for field in group}
 
 
 # --- what is wrong
@@ -180,7 +156,7 @@ def faults_of(errors: Iterable[Mapping[str, Any]]) -> Faults:
     found = Faults()
     for error in errors:
         place = str(error.get("field") or "")
-        name = next((name for name, path in PATHS.items() if f"{place}.".startswith(f"{path}.")), "")
+        name = next((name for name, field in FIELDS.items() if f"{place}.".startswith(f"{field.path}.")), "")
         words = _words(str(error.get("problem", "")), str(error.get("allowed") or ""))
         found.setdefault(name, words if name or not place else f"{place}: {words}")
     return found

@@ -1,0 +1,337 @@
+"""How each kind of field of a job's spec is read and described: humane forms in, the domain's values out."""
+
+import re
+from dataclasses import asdict
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+
+from schedulearn.api.body.fields import (
+    KEEPABLE,
+    MAX_ID,
+    MAX_NUMBER,
+    ONE_LINE,
+    WHOLE,
+    CpuRange,
+    Deadline,
+    Duration,
+    Grace,
+    ImageName,
+    Line,
+    Priority,
+    Size,
+    Strict,
+    invalid,
+    one_line,
+    plainly,
+)
+from schedulearn.api.body.pattern import MAX_LENGTH, check_pattern
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.notice import ALLOWED as ADDRESSES_ALLOWED
+from schedulearn.core.domain.notice import parse_address
+from schedulearn.core.domain.spec import (
+    STOP,
+    YIELD,
+    Launcher,
+    Preemptible,
+    Workers,
+)
+from schedulearn.core.domain.units import parse_range, short
+
+MAX_WORKERS = 10_000
+_MAX_COMMAND = 100_000  # characters; the kernel takes no more than 128 KiB in one argument
+_MAX_WORDS = 10_000
+_MAX_ADDRESS = 500
+# A sign that is seen, of whatever writing: neither a control nor one of the many spaces.
+_SEEN = r"[^\u0000-\u0020\u007f-\u00a0\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]"
+_SOMETHING = rf"^[^\u0000]*{_SEEN}[^\u0000]*$"
+_NUMBER_TEXT = r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
+_NOT_THEN = "^(?!then$)[^\\u0000]*$"
+_COUNT_TEXT = r"(?:10000|[1-9][0-9]{0,3})"  # 1 to MAX_WORKERS
+_WORKERS_TEXT = rf" *{_COUNT_TEXT} *(?:\.\. *{_COUNT_TEXT} *)?"
+
+
+def _command(value: Any) -> Any:
+    pieces = [value] if isinstance(value, str) else value
+    if not isinstance(pieces, list) or not pieces or not all(isinstance(piece, str) for piece in pieces):
+        raise invalid(f"{short(value)} is not a command", "a text that is not empty, or a list of texts")
+    if not re.search(_SEEN, pieces[0]):
+        raise invalid(f"{short(value)} is not a command", "a text that is not empty, or a list of texts")
+    if sum(map(len, pieces)) > _MAX_COMMAND or len(pieces) > _MAX_WORDS:
+        raise invalid("it is too long", f"at most {_MAX_COMMAND} characters and {_MAX_WORDS} words")
+    return value if isinstance(value, str) else tuple(value)
+
+
+def _workers(value: Any) -> Any:
+    """`2` and `1..4` as {min, want, max}."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, str) and not re.fullmatch(_WORKERS_TEXT, value):
+        raise invalid(
+            f"{short(value)} is not a number of workers", f"1 to {MAX_WORKERS}, or a range of them such as 1..4"
+        )
+    low, high = parse_range(value, "workers")
+    if low != int(low) or high != int(high):
+        raise invalid(f"{short(value)} is not a number of workers", "whole numbers")
+    return {"min": int(low), "max": int(high)}
+
+
+def _wanted_workers(value: Any) -> Any:
+    """Of a job that has workers: `2` is how many are wanted now, not how few it can do with."""
+    read = _workers(value)
+    return read if read is value or ".." in str(value) else {"want": read["min"]}
+
+
+def _env(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise invalid("it is not a map", "names with their values")
+    return {name: _env_value(name, text) for name, text in value.items()}
+
+
+def _env_value(name: Any, value: Any) -> str:
+    if not isinstance(name, str) or not name or "=" in name or len(name) > 200:
+        raise invalid(f"{short(name)} is not a name", "names of at most 200 characters without =")
+    if value is None:
+        problem = (
+            f"{short(name)} is null: the command line fills that in from its own environment; here it needs a value"
+        )
+        raise invalid(problem, "a text", field=short(name)[1:-1])
+    too_large = isinstance(value, int | float) and not abs(value) <= MAX_NUMBER
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or too_large:
+        raise invalid(f"{short(name)} is not a text", "a text; put it in quotes", field=short(name)[1:-1])
+    if len(text := str(value)) > _MAX_COMMAND:
+        raise invalid(f"{short(name)} is too long", f"at most {_MAX_COMMAND} characters", field=short(name)[1:-1])
+    return text
+
+
+def _preemptible(value: Any) -> Any:
+    known = {"auto": Preemptible.AUTO, "true": Preemptible.YES, "false": Preemptible.NO}
+    key = str(value).lower() if isinstance(value, bool) else value if isinstance(value, str) else ""
+    if key not in known:
+        raise invalid(f"{short(value)} is not known", "auto, true or false")
+    return known[key]
+
+
+def _target(value: Any) -> Any:
+    """{loss: 0.05, then: stop}: the metric's own name is the key."""
+    allowed = "the metric's name with a number, and then: yield or stop; such as {loss: 0.05, then: stop}"
+    if not isinstance(value, dict):
+        raise invalid(f"{short(value)} is not a target", allowed)
+    then = value.get("then", YIELD)
+    names = [name for name in value if name != "then"]
+    if then not in (YIELD, STOP) or len(names) != 1:
+        raise invalid(f"{short(value)} is not a target", allowed)
+    number = _finite(value[names[0]])
+    if number is None:
+        raise invalid(f"{short(value[names[0]])} is not a number", allowed)
+    return (str(names[0]), number, then)
+
+
+def _finite(value: Any) -> float | None:
+    """A number, or a text that is one: YAML takes 1e-3 for a text."""
+    if isinstance(value, str):
+        return float(value) if re.fullmatch(_NUMBER_TEXT, value) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_NUMBER:
+        return None
+    return float(value)
+
+
+def _notify(value: Any) -> Any:
+    """An address as it is, or {failed: address}: as `failed:address`."""
+    if isinstance(value, dict) and len(value) == 1:
+        ((only, target),) = value.items()
+        value = f"{only}:{target}" if only in ("failed", "succeeded") and isinstance(target, str) else value
+    if not isinstance(value, str) or not re.fullmatch(_ADDRESS["pattern"], value) or len(value) > _MAX_ADDRESS:
+        raise invalid(f"{short(value)} is neither a web nor an e-mail address", ADDRESSES_ALLOWED)
+    return str(plainly(lambda text: parse_address(text))(value))
+
+
+def _metric_in_target(then: bool) -> dict[str, Any]:
+    count = 2 if then else 1
+    number = {"type": "number", "minimum": -MAX_NUMBER, "maximum": MAX_NUMBER}
+    return {
+        "type": "object",
+        "properties": {"then": {"enum": [YIELD, STOP]}} if then else {},
+        "required": ["then"] if then else [],
+        "propertyNames": {"type": "string", "maxLength": 200, "pattern": "^[^\\u0000]*$" if then else _NOT_THEN},
+        "additionalProperties": {"anyOf": [number, {"type": "string", "pattern": f"^(?:{_NUMBER_TEXT})$"}]},
+        "minProperties": count,
+        "maxProperties": count,
+    }
+
+
+Command = Annotated[
+    str | tuple[str, ...],
+    BeforeValidator(_command),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": _SOMETHING, "maxLength": _MAX_COMMAND},
+                {
+                    "type": "array",
+                    "prefixItems": [{"type": "string", "pattern": _SOMETHING}],
+                    "items": {"type": "string", **KEEPABLE},
+                    "minItems": 1,
+                    "maxItems": _MAX_WORDS,
+                    "description": f"at most {_MAX_COMMAND} characters in all",
+                },
+            ]
+        }
+    ),
+]
+Env = Annotated[
+    dict[str, str],
+    Field(max_length=1000),
+    BeforeValidator(_env),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "propertyNames": {"type": "string", "pattern": "^[^=\\u0000]+$", "maxLength": 200},
+            "additionalProperties": {
+                "anyOf": [
+                    {"type": "string", "maxLength": _MAX_COMMAND, **KEEPABLE},
+                    {"type": "number", "minimum": -MAX_NUMBER, "maximum": MAX_NUMBER},
+                ]
+            },
+            "maxProperties": 1000,
+        }
+    ),
+]
+# That it means the same to everybody who reads it (a host, no password, no dots in its path) is checked besides.
+_ADDRESS: dict[str, Any] = {
+    "type": "string",
+    "pattern": r"^ *(?:(?:failed|succeeded): *)?"
+    r"(?:https?://[!#-;=?-\[\]_a-z~]+"
+    r"|(?:mailto:)?[A-Za-z0-9_][A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{0,63}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*) *$",
+    "maxLength": _MAX_ADDRESS,
+}
+AddressField = Annotated[
+    str,
+    BeforeValidator(_notify),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                _ADDRESS,
+                *(
+                    {
+                        "type": "object",
+                        "properties": {only: _ADDRESS},
+                        "required": [only],
+                        "additionalProperties": False,
+                    }
+                    for only in ("failed", "succeeded")
+                ),
+            ],
+            "examples": ["https://hooks.example.org/x", "ann@example.org", {"failed": "ann@example.org"}],
+        }
+    ),
+]
+TargetField = Annotated[
+    tuple[str, float, Literal["yield", "stop"]],
+    BeforeValidator(_target),
+    WithJsonSchema(
+        {
+            "anyOf": [_metric_in_target(then=True), _metric_in_target(then=False)],
+            "examples": [{"loss": 0.05, "then": "stop"}],
+        }
+    ),
+]
+PreemptibleField = Annotated[
+    Preemptible, BeforeValidator(_preemptible), WithJsonSchema({"enum": ["auto", "true", "false", True, False]})
+]
+WorkerCount = Annotated[int, Field(strict=True, ge=1, le=MAX_WORKERS), WHOLE]
+
+
+class WorkersIn(Strict):
+    min: WorkerCount = 1
+    want: WorkerCount | None = None
+    max: WorkerCount | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        workers = self.to_domain()
+        if not workers.min <= workers.want <= workers.max:
+            raise invalid("the numbers are not in order", "min ≤ want ≤ max")
+        return self
+
+    def changes(self) -> dict[str, int]:
+        """For a job that has workers: `want` alone leaves it to the job how few it can do with."""
+        return {"want": self.want} if self.want and self.model_fields_set == {"want"} else asdict(self.to_domain())
+
+    def to_domain(self) -> Workers:
+        want = self.min if self.want is None else self.want
+        return Workers(self.min, want, max(want, self.min) if self.max is None else self.max)
+
+
+_WORKERS_SCHEMA = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS},
+            {"type": "string", "pattern": f"^(?:{_WORKERS_TEXT})$", "description": "a range such as 1..4"},
+            {
+                "type": "object",
+                "properties": {
+                    "min": {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS},
+                    "want": {"type": ["integer", "null"], "minimum": 1, "maximum": MAX_WORKERS},
+                    "max": {"type": ["integer", "null"], "minimum": 1, "maximum": MAX_WORKERS},
+                },
+                "additionalProperties": False,
+            },
+        ]
+    }
+)
+WorkersField = Annotated[WorkersIn, BeforeValidator(plainly(_workers)), _WORKERS_SCHEMA]
+WorkersChange = Annotated[WorkersIn, BeforeValidator(plainly(_wanted_workers)), _WORKERS_SCHEMA]
+
+
+def _agreed(workers: WorkersIn) -> Workers:
+    return workers.to_domain()
+
+
+def _each_once(jobs: tuple[int, ...]) -> tuple[JobId, ...]:
+    return tuple(JobId(job) for job in dict.fromkeys(jobs))
+
+
+def _whole(low: int, high: int) -> Any:
+    return Annotated[int, Field(strict=True, ge=low, le=high), WHOLE]
+
+
+def _many(kind: Any, most: int) -> Any:
+    several: Any = tuple
+    return Annotated[several[kind, ...], Field(max_length=most)]
+
+
+def _line(most: int) -> Any:
+    return Annotated[str, Field(min_length=1, max_length=most, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
+
+
+Pattern = Annotated[str, AfterValidator(check_pattern), Field(json_schema_extra={"maxLength": MAX_LENGTH})]
+# By the names that `schedulearn.wire.spec` has for them.
+KINDS: dict[str, Any] = {
+    "addresses": _many(AddressField, 20),
+    "command": Command,
+    "count": _whole(1, 10**12),
+    "counts": _many(_whole(1, 10**12), 100),
+    "cpus": CpuRange,
+    "deadline": Deadline,
+    "duration": Duration,
+    "env": Env,
+    "folder": _line(4096),
+    "goal": Literal["min", "max"],
+    "gpus": _whole(0, 1024),
+    "grace": Grace,
+    "image": ImageName,
+    "jobs": Annotated[_many(_whole(1, MAX_ID), 1000), AfterValidator(_each_once)],
+    "launcher": Launcher,
+    "line": Line,
+    "lines": _many(_line(500), 100),
+    "model": _line(100),
+    "pattern": Pattern,
+    "preemptible": PreemptibleField,
+    "priority": Priority,
+    "restarts": _whole(0, 1000),
+    "sha256": Annotated[str, Field(pattern="^[0-9a-f]{64}$")],
+    "size": Size,
+    "target": TargetField,
+    "workers": Annotated[WorkersField, AfterValidator(_agreed)],
+}
