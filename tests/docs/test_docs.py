@@ -19,7 +19,7 @@ from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.spec import JobSpec, Workers
 from schedulearn.executors.common.paths import WorkerPaths
-from schedulearn.executors.process.environment import process_environment
+from schedulearn.executors.process.prepare import process_environment
 from support.pages import BLOCK, DOCS, PAGES, ROOT, blocks, name_of
 from support.pages import commands as whole_commands
 

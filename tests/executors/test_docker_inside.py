@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from schedulearn.core.domain.events import LimitsSet
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.core.domain.usage import Limits
-from schedulearn.executors.docker.limits import Limiter
-from schedulearn.executors.kernel import change
+from schedulearn.executors.common import control
+from schedulearn.executors.docker import DockerExecutor
 from support.bench import DEADLINE
 from support.docker_bench import DockerBench
 from support.fake_torch import FAKE_TORCH
@@ -37,15 +38,15 @@ def test_the_library_is_there_in_any_image(containers: DockerBench) -> None:
 def test_threads_follow_the_limit(containers: DockerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that changes without us is seen in the control group; ours is acknowledged before it holds."""
     heard: list[Any] = []
-    write = Limiter._write
+    write = DockerExecutor._put_limits
 
-    def watched(limiter: Limiter, container: str, limits: Limits) -> Limits:
-        ack = limiter._hear(container)
+    def watched(executor: DockerExecutor, worker: WorkerId, limits: Limits) -> Limits:
+        ack = executor._ack(worker, containers.paths(launch))
         heard.append((limits.cpus, ack and ack.threads))
-        return write(limiter, container, limits)
+        return write(executor, worker, limits)
 
-    monkeypatch.setattr(Limiter, "_write", watched)
-    monkeypatch.setattr(change, "ACK_WITHIN", DEADLINE)  # the order is tested, not the machine's speed
+    monkeypatch.setattr(DockerExecutor, "_put_limits", watched)
+    monkeypatch.setattr(control, "ACK_WITHIN", DEADLINE)  # the order is tested, not the machine's speed
     launch = containers.launch(("python3", "-c", PROGRAM), cpu_limit=2.0)
     executor = containers.executor()
     executor.start(launch)

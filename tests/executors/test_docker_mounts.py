@@ -422,12 +422,12 @@ def test_links_that_a_job_makes_lead_nobody_to_what_it_cannot_read(containers: D
     # Not by a look at its files: for each the engine makes the places of mounts anew, perhaps while the job moves them.
     containers.until(lambda: b"up\n" in containers.output(launch), "it has moved all")
     for path in ("", "b", "b/in/one/closed", "b/in/one"):
-        files = executor.beside.files(launch.worker, path)
+        files = executor.exec.files(launch.worker, path)
         assert files is not None
         assert b"top secret" not in b"".join(files)
     for path in ("l/one/closed", "l/one/x", "l/one"):
         with pytest.raises(NotFound, match="links are not followed"):
-            executor.beside.files(launch.worker, path)
+            executor.exec.files(launch.worker, path)
     containers.touch(launch, "end")
     assert containers.ended(launch).exit_code == 1
     said = containers.output(launch)

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.outcome import Ending
 from schedulearn.core.domain.spec import WorkerResources
+from schedulearn.executors.common.base import THREADS
 from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.docker import layers
 from schedulearn.executors.docker.containers import Containers
-from schedulearn.executors.docker.executor import THREADS
 from schedulearn.executors.docker.layers import REPOSITORY, Setup, means_of, setup_of
 from schedulearn.executors.docker.names import LOOK, SETUP, worker_of
 from schedulearn.executors.docker.rounds import Rounds

@@ -13,12 +13,9 @@ from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.spec import WorkerResources
 from schedulearn.core.domain.usage import Limits, Usage, cores_used
 from schedulearn.executors.common.archive import read_file
-from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.docker import DockerExecutor
 from schedulearn.executors.docker.calls import Calls
 from schedulearn.executors.docker.connect import Engine
-from schedulearn.executors.docker.containers import Containers
-from schedulearn.executors.docker.limits import Limiter
 from schedulearn.executors.docker.usage import ContainerUsage, find_here, usage_told
 from schedulearn.executors.kernel.groups import read_limits
 from support.bench import SystemClock
@@ -219,11 +216,10 @@ def test_an_engine_elsewhere_is_asked_for_the_new_limits(containers: DockerBench
     executor = started(containers, launch)
     calls, clock = Calls(Engine(containers.daemon.address)), SystemClock()
     told = ContainerUsage(calls, lambda _: containers.name(launch), clock, every=0.1, look_here=False)
-    limiter = Limiter(Containers(calls, instance_of(containers.root)), told, 2.0, clock)
+    executor._usage = told
     assert containers.until(lambda: told.read(launch.worker)).limits.cpus == 1.0
-    event = limiter.set(launch.worker, containers.paths(launch), Limits(cpus=0.75))
-    assert event is not None
-    assert event.limits.cpus == 0.75
+    executor.set_limits(launch.worker, launch.node, Limits(cpus=0.75))
+    assert limits_set(containers, launch).limits.cpus == 0.75
     containers.until(lambda: told.read(launch.worker).limits.cpus == 0.75, "the new limit is told")
     told.close()
     stop(containers, executor, launch)

@@ -17,10 +17,10 @@ import pytest
 from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.executors.docker.address import parse_address
-from schedulearn.executors.docker.beside import DockerBeside
 from schedulearn.executors.docker.calls import Calls
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.containers import Containers
+from schedulearn.executors.docker.exec import DockerExec
 from schedulearn.executors.docker.tunnel import ssh_command, ssh_words
 from support.base_image import IMAGE
 from support.beside import outcome
@@ -79,9 +79,9 @@ def test_a_command_in_a_container_over_tls(tls_engine: Any, tmp_path: Path) -> N
     made = containers.create({"image": IMAGE, "command": ["sleep", "1000"], "name": containers.name(worker),
                               "working_dir": "/work", "user": "65534:65534", "host_config": host})  # fmt: skip
     containers.start(made)
-    command = DockerBeside(containers).run(worker, ["sh", "-c", "echo out; echo err >&2; exit 3"])
+    command = DockerExec(containers).run(worker, ["sh", "-c", "echo out; echo err >&2; exit 3"])
     assert outcome(command) == (b"out\n", b"err\n", 3)
-    command = DockerBeside(containers).run(worker, ["sh", "-c", "echo ready; exec sleep 1000"])
+    command = DockerExec(containers).run(worker, ["sh", "-c", "echo ready; exec sleep 1000"])
     output = iter(command)
     next(output)
     threading.Timer(0.01, command.end).start()  # from another thread, while this one waits for output

@@ -9,10 +9,10 @@ import pytest
 
 from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.usage import Limits
+from schedulearn.executors.common import control as module
+from schedulearn.executors.common.control import Ack, change, control_text, read_ack
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths
-from schedulearn.executors.kernel import change as module
-from schedulearn.executors.kernel.change import Ack, change, control_text, read_ack
-from schedulearn.executors.process.limits import said_of_threads
+from schedulearn.executors.process.executor import said_of_threads
 
 BEFORE = Limits(1.0, 100, 1000)
 

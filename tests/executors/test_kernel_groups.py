@@ -24,7 +24,7 @@ from schedulearn.executors.kernel.groups import (
     weight_of,
     write_limits,
 )
-from schedulearn.executors.kernel.network import network_bytes
+from schedulearn.executors.kernel.usage import network_bytes
 
 MB = 1_000_000
 V1_FILES = {

@@ -20,10 +20,9 @@ from schedulearn.core.domain.spec import JobSpec, Launcher, WorkerResources, Wor
 from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.archive import Entry, pack
 from schedulearn.executors.common.launching import HOSTS, launched
-from schedulearn.executors.common.paths import write_json
+from schedulearn.executors.common.paths import read_orders, write_json
 from schedulearn.executors.kernel.groups import read_limits
 from schedulearn.executors.process.cgroups import Cgroups, made_groups
-from schedulearn.executors.process.leftovers import read_orders
 
 HOROVOD = {"launcher": Launcher.HOROVOD, "workers": Workers(1, 2, 3)}
 AGENT = "-m torch.distributed.run"

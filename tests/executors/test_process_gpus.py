@@ -242,4 +242,4 @@ def test_no_command_runs_beside_it_without_that_group(bench: Any, real_cgroups: 
 
 
 def said_beside(executor: Any, launch: Any) -> bytes:
-    return b"".join(piece for _, piece in executor.beside.run(launch.worker, ["echo", "ran"]))
+    return b"".join(piece for _, piece in executor.exec.run(launch.worker, ["echo", "ran"]))

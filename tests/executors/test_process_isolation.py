@@ -19,9 +19,8 @@ from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.process import cgroups as permitted
 from schedulearn.executors.process.cgroups import Cgroups
 from schedulearn.executors.process.claim import Claim, read_claim
-from schedulearn.executors.process.isolation import isolation
 from schedulearn.executors.process.procfs import descendants
-from schedulearn.executors.process.view import NO_MOUNTS, Mounts, User, detect_mounts
+from schedulearn.executors.process.view import NO_MOUNTS, Mounts, User, detect_mounts, isolation
 from support.bench import NODE
 from support.service import SOURCE
 
@@ -223,7 +222,7 @@ def test_a_command_beside_it_sees_the_same(bench: Any, mounts: Mounts) -> None:
     executor.start(launch)
     bench.ready(launch)
     words = f"cat /tmp/file; grep -E 'CapBnd|NoNewPrivs' /proc/self/status; id -u; ls -A {bench.root}/jobs"
-    command = executor.beside.run(launch.worker, ["sh", "-c", words])
+    command = executor.exec.run(launch.worker, ["sh", "-c", words])
     out = b"".join(piece for _, piece in command).decode().split()
     assert out == ["mine", "CapBnd:", "0" * 16, "NoNewPrivs:", "1", str(UID), "1"]
     executor.stop(launch.worker, launch.node, 0)

@@ -12,10 +12,10 @@ import pytest
 from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.core.domain.outcome import Ending
 from schedulearn.core.domain.spec import WorkerResources
+from schedulearn.executors.common.paths import read_orders
 from schedulearn.executors.process.cgroups import MOST_PROCESSES, NO_CGROUPS, Cgroups, detect
 from schedulearn.executors.process.cores import Cores
 from schedulearn.executors.process.groups import Groups, close_groups
-from schedulearn.executors.process.leftovers import read_orders
 from support.bench import DEADLINE
 
 MB = 1_000_000

@@ -10,10 +10,10 @@ import pytest
 from schedulearn.core.domain.events import LimitsSet
 from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.usage import Limits
-from schedulearn.executors.kernel import change
-from schedulearn.executors.process import limits as changing
+from schedulearn.executors.common import control
+from schedulearn.executors.process import executor as changing
 from schedulearn.executors.process.cgroups import Cgroups
-from schedulearn.executors.process.limits import said_of_threads
+from schedulearn.executors.process.executor import said_of_threads
 from support.bench import DEADLINE, Workbench
 
 # Each says how many threads it has when that has changed.
@@ -76,7 +76,7 @@ def threads_when_limited(monkeypatch: pytest.MonkeyPatch, bench: Any) -> list[tu
         return write(groups, limits)
 
     monkeypatch.setattr(changing, "write_limits", watched)
-    monkeypatch.setattr(change, "ACK_WITHIN", DEADLINE)  # the order is tested, not the machine's speed
+    monkeypatch.setattr(control, "ACK_WITHIN", DEADLINE)  # the order is tested, not the machine's speed
     return seen
 
 

@@ -11,6 +11,7 @@ import pytest
 from schedulearn.core.domain.events import NodeSeen, WorkerExited
 from schedulearn.core.domain.outcome import Ending
 from schedulearn.executors.common import shortage as module
+from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.common.shortage import Shortage, shortage
 from schedulearn.executors.docker import executor as docker
 from schedulearn.executors.docker.calls import Refused
@@ -36,7 +37,7 @@ def test_a_full_disk_pauses_the_node_until_there_is_room(bench: Any, small_disk:
     bench.root = small_disk
     executor = bench.executor()
     clock = HandClock()
-    executor._shortage = Shortage(small_disk, clock.now)
+    executor.shortage = Shortage(small_disk, clock.now)
     filler = fill(small_disk)
     launch = bench.doing(deeds.FOREVER)
     executor.start(launch)
@@ -136,5 +137,8 @@ def test_an_engine_that_is_short_of_something_pauses_its_node(
     finally:
         executor.close()
     assert (outcome.ending, outcome.detail) == ((Ending.NODE_FAULT, why) if why else (Ending.NOT_STARTED, words))
+    recorded = read_end(bench.paths(launch))
+    assert recorded
+    assert recorded.outcome == outcome, "the next life tells the same"
     assert executor.shortage.now() == why
     assert [event.node.problem for event in bench.recorder.events if isinstance(event, NodeSeen)] == [why] * bool(why)

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from schedulearn.executors.common.control import kept_control
 from schedulearn.executors.common.endings import read_end
-from schedulearn.executors.common.paths import JobPaths, WorkerPaths, read_json, read_small
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths, read_json, read_orders, read_small
 from schedulearn.executors.process.claim import Claim, read_claim
-from schedulearn.executors.process.leftovers import read_orders
-from schedulearn.executors.process.limits import known_control
 from support.bounded import run_bounded
 
 
@@ -63,7 +62,7 @@ def test_a_worker_whose_files_were_replaced(tmp_path: Path, trick: object) -> No
     assert read_end(paths) is None
     assert read_orders(paths) == {}
     assert read_claim(paths.claim) == Claim()
-    assert known_control(paths) in (b"", b"[" * 1_000_000)
+    assert kept_control(paths) in (b"", b"[" * 1_000_000)
 
 
 def test_three_gigabytes_are_not_read(tmp_path: Path) -> None:

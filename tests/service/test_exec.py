@@ -12,7 +12,7 @@ import pytest
 
 from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound, SchedulearnError
 from schedulearn.core.domain.ids import NodeName, WorkerId
-from schedulearn.executors.common.beside import STDOUT, Beside, NotRunning
+from schedulearn.executors.common.exec import STDOUT, Exec, NotRunning
 from schedulearn.service.exec import server
 from schedulearn.service.exec.client import Session
 from schedulearn.service.exec.protocol import ALIVE, EXIT, HEADER, PROBLEM, of_error, parcel, short_path, to_error
@@ -42,7 +42,7 @@ class Waiting:
 
 
 class Node:
-    """Implements `Beside`."""
+    """Implements `Exec`."""
 
     def __init__(self) -> None:
         self.commands: list[Waiting] = []
@@ -70,7 +70,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     monkeypatch.setattr(server, "BEAT", 0.05)
     node = Node()
 
-    def find(name: NodeName) -> Beside | None:
+    def find(name: NodeName) -> Exec | None:
         return node if name == "here" else None
 
     part = ExecServer(tmp_path / "beside.sock", find)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schedulearn.executors.common.beside import STDERR, STDOUT
+from schedulearn.executors.common.exec import STDERR, STDOUT
 
 # Its first line names processes that are killed in different ways: one that left the session, one of it, itself.
 TREE = "setsid sleep 1000 & a=$!; sleep 1000 & echo $a $! $$; wait"

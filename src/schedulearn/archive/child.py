@@ -38,7 +38,7 @@ CHECK, SNAPSHOT, FETCHED = "check", "snapshot", "fetched"  # what can be asked f
 PROBLEMS = {kind.__name__: kind for kind in (Damaged, Refused, TooLarge)}
 LIMITS = ("RLIMIT_CPU", "RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_CORE", "RLIMIT_NPROC")
 NOBODY = 65534
-_NICE = 5  # whoever waits for a page waits less
+_NICE = 5  # requests for a page wait less
 _BUFFER = 1 << 18
 
 
@@ -54,7 +54,7 @@ def main(task: str, orders: dict[str, int]) -> str:
         return f"errno {error.errno} {error.strerror}"
     except MemoryError:
         return f"{Refused.__name__} it takes too much memory to read"
-    except Exception as error:  # none is known; but whoever waits must hear of it
+    except Exception as error:  # none is known; but the one that waits must hear of it
         return f"{Damaged.__name__} it cannot be read ({type(error).__name__})"
 
 
@@ -65,7 +65,7 @@ def _confine(orders: dict[str, int]) -> None:
         os.setgroups([])
         os.setresgid(orders["gid"], orders["gid"], orders["gid"])
         # Files are made by the second. Signals are taken from the first and the third: a job of the same user would
-        # stop this process, and whoever waits for it.
+        # stop this process, and what waits for it.
         os.setresuid(NOBODY, orders["uid"], NOBODY)
     for name in LIMITS:
         kind = getattr(resource, name)
@@ -99,7 +99,7 @@ def _unpack_snapshot(orders: dict[str, int], source: Source) -> float:
 def _unpack_fetched(orders: dict[str, int], source: Source) -> float:
     """What an engine sent of a container: one folder, whose own name is left out; the newest time of change in it.
 
-    Links may lead anywhere: nobody follows them on this side.
+    Links may lead anywhere: they are never followed on this side.
     """
     newest = 0.0
     folder = orders["folder"]

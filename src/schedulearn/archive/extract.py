@@ -24,7 +24,7 @@ _ZEROS = bytes(CHUNK)
 
 
 class Room:
-    """Keeps something of the disk free for everybody else."""
+    """Keeps something of the disk free for all else."""
 
     def __init__(self, folder: int) -> None:
         self._folder = folder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from schedulearn.archive.extract import OPEN_FOLDER
 
-_MOST_ROUNDS = 10_000  # one for each level; and nobody who goes on making files keeps us for ever
+_MOST_ROUNDS = 10_000  # one for each level; and a job that goes on making files does not keep us for ever
 
 
 def remove_tree(folder: Path) -> None:

@@ -80,7 +80,7 @@ class Found:
 class Tree:
     """A folder, open. With `anyones` also what its owner could not read: else root would read it for the owner.
 
-    (A hard link, or a file moved here, may be somebody else's.)
+    (A hard link, or a file moved here, may be another user's.)
     """
 
     def __init__(self, root: Path, anyones: bool = False) -> None:

@@ -14,17 +14,17 @@ from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.ports import Clock, EventSink, Executor, Launch
 from schedulearn.core.domain.usage import Limits, Usage
-from schedulearn.executors.common.beside import Beside, HasBeside
+from schedulearn.executors.common.exec import Exec, HasExec
 
 log = logging.getLogger(__name__)
 _CLOSE_WITHIN = 10.0  # seconds
 
 
 class Member:
-    """The executor of one node, with a thread that gives it its calls in order: a slow one delays nobody else."""
+    """The executor of one node, with a thread that gives it its calls in order: a slow one delays no other."""
 
     def __init__(self, name: NodeName, executor: Executor, seen: Callable[[], list[Node]] | None = None) -> None:
-        """`seen` says what the node has, if somebody else than the executor knows better."""
+        """`seen` says what the node has, if the executor itself is not the one that knows."""
         self.executor = executor
         self.seen = seen or executor.nodes
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -82,10 +82,10 @@ class Fleet:
         member = self._members.get(name)
         return member.executor if member else None
 
-    def beside(self, name: NodeName) -> Beside | None:
+    def exec_of(self, name: NodeName) -> Exec | None:
         """What can be done beside the workers there; None if there is no such node."""
         executor = self.executor_of(name)
-        return executor.beside if isinstance(executor, HasBeside) else None
+        return executor.exec if isinstance(executor, HasExec) else None
 
     # --- the port
 

@@ -5,8 +5,8 @@
     .saving-17.2.0-x3k9/         one that is being written, or what a killed program left of it
 
 A save is written beside the others, brought to the disk, and gets its name at the very end, by a rename. The name is
-the next number. Two processes cannot take the same one, so whoever is too late looks again at who saved last: that is
-the fence. It needs no lock, which a killed or suspended process could hold.
+the next number. Two processes cannot take the same one, so the later one looks again at which saved last: that is the
+fence. It needs no lock, which a killed or suspended process could hold.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class _Folder:
     def _check_fence(self, mine: Path | None = None) -> None:
         """Raise if a newer attempt has saved; `mine` got its name too late then, and goes again."""
         if self._owner == _Owner():
-            return  # somebody who runs the program by hand knows what he does
+            return  # the program is run by hand
         newest = max((self._saver(number) for number in self._numbers()), default=(0, 0))
         if newest > self._owner[:2]:
             if mine:
@@ -185,7 +185,7 @@ class _Folder:
             self._remove(self._path(number))
 
     def _remove(self, path: Path) -> None:
-        """At once, so that nobody finds half of one."""
+        """At once, so that none is found half."""
         with suppress(FileNotFoundError):  # another process was quicker
             aside = path.rename(self._temporary("old") / path.name)
             shutil.rmtree(aside.parent, ignore_errors=True)

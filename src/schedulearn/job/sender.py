@@ -120,7 +120,7 @@ class Sender:
         return done
 
     def _complain(self, why: str) -> None:
-        """Others are away for a while, but whoever is not trusted now will not be later either: people have to know."""
+        """Others are away for a while, but one that is not trusted now will not be later: the user has to know."""
         if why and why != self._complaint:
             self._complaint = why
             _log.warning("reports are not sent, since what answers is not trusted: %s", why)

@@ -23,7 +23,7 @@ Point = dict[str, Any]  # {"seq", "at", "step", "values"}; without "seq" until i
 DEFAULT_CAP = 16 * 1024**2  # bytes; above it every second waiting point is dropped
 _MOST_AT_ONCE = 500_000  # bytes of a batch, about: the service takes no larger body than twice that
 _LONGEST_NUMBER = len('"seq": 9223372036854775807}\n')
-_LOCK_PATIENCE = 1.0  # seconds; whoever holds the lock needs it for a moment only
+_LOCK_PATIENCE = 1.0  # seconds; its holder needs it for a moment only
 
 _encode = json.JSONEncoder().encode
 
@@ -68,7 +68,7 @@ class Spool:
                 state = state._replace(dropped=state.dropped + dropped)
                 data = _marker(state) + data
             if end and not self._ends_with_newline(end):
-                data = b"\n" + data  # whoever wrote the last line was killed over it
+                data = b"\n" + data  # the writer of the last line was killed over it
             try:
                 _write_all(file.fileno(), data)
             except OSError:
@@ -181,7 +181,7 @@ def _marker(state: _State) -> bytes:
 
 
 def _is_whole(line: bytes) -> bool:
-    """Whoever wrote it may have been killed over it."""
+    """Its writer may have been killed over it."""
     return line.endswith(b"}\n") and b'"seq": ' in line[-_LONGEST_NUMBER:]
 
 

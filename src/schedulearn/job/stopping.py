@@ -70,7 +70,7 @@ def _on_term(number: int, frame: FrameType | None) -> None:
 
 
 def _after_fork_in_child() -> None:
-    """A helper process does not look at the flag; whoever forked it ends it with SIGTERM."""
+    """A helper process does not look at the flag; its parent ends it with SIGTERM."""
     global _asked, _installed
     _asked = _installed = False
     if signal.getsignal(signal.SIGTERM) is _on_term:

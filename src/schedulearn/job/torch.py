@@ -203,7 +203,7 @@ class Trainer:
     # --- workers come and go
 
     def _regroup(self, end: int, generation: int = 0) -> bool:
-        """Form a group, and have the state of whoever has come furthest. Whether the training is over."""
+        """Form a group, and have the state of the worker that has come furthest. Whether the training is over."""
         self._pausing = self._has_state
         follows = self._has_state and self.rank != 0
         while True:
@@ -224,7 +224,7 @@ class Trainer:
                 job.leave(0)
 
     def _take_over(self, newest: int) -> None:
-        """Everybody takes the state of one member, from its memory. If nobody has one: of the checkpoint."""
+        """All take the state of one member, from its memory. If none has one: of the checkpoint."""
         giving = self.rank == newest
         if giving and not self._has_state:
             self._restore()

@@ -189,7 +189,7 @@ class Runtime:
             guard.measured,
         )
         listener = NudgeListener(self.folder.nudge_socket, scheduler.wake)
-        exec_server = ExecServer(self.folder.beside_socket, fleet.beside)
+        exec_server = ExecServer(self.folder.beside_socket, fleet.exec_of)
         for part in (progress, Monitor(self.store, fleet), guard, housekeeper, listener, exec_server, notifier):
             part.start()
             self._stack.callback(part.close)

@@ -1,4 +1,4 @@
-"""Two import hooks: one notices numeric libraries, the other gives `schedulearn.job` where nobody installed it.
+"""Two import hooks: one notices numeric libraries, the other gives `schedulearn.job` where it is not installed.
 
 This is imported at the start of every Python program of a job, so it imports next to nothing itself.
 """
@@ -27,7 +27,7 @@ def install(folder: str) -> None:
 
 
 def may_choose(env: Mapping[str, str]) -> bool:
-    """Whether nobody but the executor has said how many threads there should be."""
+    """Whether only the executor has said how many threads there should be."""
     return CHOSEN in env and env.get("OMP_NUM_THREADS", "") == env[CHOSEN] and not any(env.get(name) for name in OWN)
 
 
@@ -68,7 +68,7 @@ class Telling:
         name = module.__name__
         self._watch.awaited.discard(name)
         if module.__spec__:
-            module.__spec__.loader = self._loader  # from now on nobody can tell that we were here
+            module.__spec__.loader = self._loader  # from now on there is no sign of us
         module.__loader__ = self._loader
         _tell("loading", name)
         self._loader.exec_module(module)
@@ -83,7 +83,7 @@ def _tell(what: str, name: str) -> None:
 
 
 class Library:
-    """The last finder: gives the executor's copy of the library in a job if nobody else has one."""
+    """The last finder: gives the executor's copy of the library in a job if there is no other."""
 
     def __init__(self, folder: str) -> None:
         package = [os.path.join(folder, "schedulearn")]

@@ -12,7 +12,7 @@ from schedulearn.executors.common.signed import EXIT, signed
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a worker ended and when; `at` is None when nobody looked at a clock."""
+    """How a worker ended and when; `at` is None when that was not noted."""
 
     outcome: Outcome
     at: float | None = None
@@ -43,12 +43,13 @@ def write_end(paths: WorkerPaths, end: End) -> None:
         "detail": outcome.detail,
         "not_started": outcome.ending is Ending.NOT_STARTED,
         "lost": outcome.ending is Ending.LOST,
+        "short_of": outcome.detail if outcome.ending is Ending.NODE_FAULT else "",
     }
     write_json(paths.exit, signed(record, EXIT, worker_key(paths.folder)))
 
 
 def _outcome(record: dict[str, Any]) -> Outcome:
-    if short_of := shortage(record.get("errno")):
+    if short_of := shortage(record.get("errno")) or record.get("short_of"):
         return Outcome(Ending.NODE_FAULT, detail=short_of)
     if record["not_started"]:
         return Outcome(Ending.NOT_STARTED, detail=record["detail"])

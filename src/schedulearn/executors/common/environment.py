@@ -1,13 +1,12 @@
-"""The environment variables of a worker, and the limits that it can read."""
+"""The environment variables of a worker."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedulearn.core.domain.group import Group
 from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.spec import Launcher
-from schedulearn.executors.common.control import group_values
+from schedulearn.executors.common.control import threads_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +38,6 @@ def worker_environment(launch: Launch, places: Places, defaults: Mapping[str, st
         **_devices(launch),
         **_rendezvous(launch),
     }
-
-
-def present_limits(launch: Launch, machine_cores: float) -> dict[str, object]:
-    """What control.json says at the start."""
-    return {
-        "cpus": launch.cpu_limit,
-        "threads": threads_for(launch.cpu_limit, machine_cores),
-        "memory": launch.spec.resources.memory,
-        **group_values(launch.group or Group(0, tuple(range(launch.world_size)))),
-    }
-
-
-def threads_for(cpu_limit: float | None, cores: float) -> int:
-    """Threads above the limit collapse throughput, so never more than it allows."""
-    return max(1, math.floor(cores if cpu_limit is None else cpu_limit))
 
 
 def _usual(launch: Launch) -> dict[str, str]:

@@ -8,15 +8,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from schedulearn.archive.confined import Owner, give_empty, unpack_snapshot
 from schedulearn.archive.extract import OPEN_FOLDER
+from schedulearn.archive.reader import Damaged, Refused, TooLarge
 from schedulearn.archive.remove import remove_tree
 from schedulearn.archive.walk import Tree, any_name
 from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, read_json, write_json
-from schedulearn.executors.common.snapshot import Owner, fill_run_folder
 
 log = logging.getLogger(__name__)
+_MOST_SNAPSHOT = 1 << 40  # bytes: how large a project may be was asked when it was uploaded
 
 
 class StaleAttempt(ExecutorError):
@@ -50,9 +52,38 @@ def prepare_job_folders(worker: WorkerId, job: JobPaths, snapshot: Path | None, 
             for half in job.folder.glob(f"{folder.name}.tmp-*"):  # of a service that was killed
                 remove_tree(half)
         if not job.run.exists():
-            fill_run_folder(job.run, snapshot, owner)
+            _fill_run_folder(job.run, snapshot, owner)
         if not job.checkpoint.exists():
             make_folder(job.checkpoint, 0o700, owner)
+
+
+def _fill_run_folder(run: Path, snapshot: Path | None, owner: Owner) -> None:
+    """From the snapshot of a user's project, as that user, where no other can come to it; then renamed, so that a run
+    folder is always whole. The caller holds the job's lock.
+    """
+    private = Path(tempfile.mkdtemp(prefix=f"{run.name}.tmp-", dir=run.parent))  # only the service may enter
+    try:
+        fresh = private / "new"
+        fresh.mkdir(mode=0o700)
+        give_empty(fresh, owner)
+        if snapshot is not None:
+            _unpack(snapshot, fresh, owner)
+        fresh.rename(run)
+    finally:
+        remove_tree(private)
+
+
+def _unpack(snapshot: Path, folder: Path, owner: Owner) -> None:
+    try:
+        unpack_snapshot(snapshot, folder, owner, _MOST_SNAPSHOT)
+    except FileNotFoundError as error:
+        if not snapshot.exists():
+            raise ExecutorError("the snapshot of the project is missing") from error  # others read this: no hash
+        raise
+    except (Refused, TooLarge) as error:
+        raise ExecutorError(f"the snapshot is refused: {error}") from error
+    except Damaged as error:
+        raise ExecutorError(f"the snapshot is damaged: {error}") from error
 
 
 def newest_attempt(job: JobPaths) -> int:
@@ -148,7 +179,7 @@ def has_files(folder: Path) -> bool:
 
 
 def forget_job(job: JobPaths) -> None:
-    """Remove all that is kept of a job; at once, so that nobody sees half of one."""
+    """Remove all that is kept of a job; at once, so that none is seen half."""
     gone = job.folder.with_name(f"{job.folder.name}.gone")
     remove_tree(gone)
     with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""The name that a service gives to all it starts, so that it finds its own again and touches nobody else's."""
+"""The name that a service gives to all it starts, so that it finds its own again and touches no other's."""
 
 import hashlib
 import os

@@ -21,7 +21,7 @@ def genuine(record: dict[str, Any], what: str, folder: Path) -> bool:
 
 
 def worker_key(folder: Path) -> bytes:
-    """Of the worker with this folder. Nobody finds out the key of another worker from it."""
+    """Of the worker with this folder. No worker finds out the key of another worker from it."""
     worker = f"{folder.parts[-4]}.{folder.parts[-2]}.{folder.parts[-1]}"
     return blake2b(f"worker {worker}".encode(), key=_secret(folder.parents[4]), digest_size=KEY_SIZE).digest()
 

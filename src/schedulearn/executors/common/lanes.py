@@ -65,7 +65,7 @@ class Lanes:
                 with self._places:
                     task()
             except Exception:
-                if pause is None:  # whoever asked looks again from time to time
+                if pause is None:  # the service asks again from time to time
                     log.exception("a task of %s failed %d times, and is given up", key, len(AGAIN_AFTER) + 1)
                     return
                 log.warning("a task of %s failed; it is tried again in %g s", key, pause, exc_info=True)

@@ -178,6 +178,14 @@ def read_json(path: Path, largest: int = 1 << 20) -> dict[str, Any]:
     return value
 
 
+def read_orders(paths: WorkerPaths) -> dict[str, Any]:
+    """What was written down for a worker when it was started; {} if it was not, or cannot be read."""
+    try:
+        return read_json(paths.launch, LARGEST_LAUNCH)
+    except (OSError, ValueError):
+        return {}
+
+
 def write_file(path: Path, data: bytes, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
     """Replace a file whole: readers see the old content or the new one, even after a crash."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

@@ -20,7 +20,7 @@ _NAME = "inside"  # the folder below the executor's own
 
 @cache
 def hook_files() -> Mapping[str, bytes]:
-    """Path → content. The library is in a folder of its own, which is looked at only if nobody installed another."""
+    """Path → content. The library is in a folder of its own, which is looked at only if no other is installed."""
     package = Path(schedulearn.__file__).parent
     files = {path: data for path, data in _sources(package / _HOOK) if path != "__init__.py"}
     for name in ("__init__.py", "pinned.py"):
@@ -48,7 +48,7 @@ def hook_folder(root: Path) -> Path:
 
 
 def install_hook(root: Path) -> None:
-    """Have them there, readable for all; at once, so that nobody sees half of them."""
+    """Have them there, readable for all; at once, so that they are never seen half."""
     folder = hook_folder(root)
     if folder.exists():
         return

@@ -1,4 +1,4 @@
-"""Calls to one engine. Their errors are sorted: what it refused, and what nobody knows because it did not answer."""
+"""Calls to one engine. Their errors are sorted: what it refused, and what is not known because it did not answer."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from schedulearn.core.domain.errors import ExecutorError
+from schedulearn.executors.common.base import Unreachable
 from schedulearn.executors.docker.connect import Engine
 
 if TYPE_CHECKING:
@@ -13,10 +14,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0  # seconds for one answer: a busy disk may take its time to start a container
 CONNECTIONS = 20  # kept open for the next call
-
-
-class Unreachable(ExecutorError):
-    """The engine did not answer. Whether it did what it was told is not known."""
 
 
 class Refused(ExecutorError):

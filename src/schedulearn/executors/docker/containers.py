@@ -55,7 +55,7 @@ class Containers:
 
     @contextmanager
     def standing(self, name: str) -> Iterator[None]:
-        """Meanwhile nobody else here pauses this container, or starts a command in it.
+        """Meanwhile no other thread pauses this container, or starts a command in it.
 
         A command that begins while its container is being paused waits in the kernel for ever, and engines such as
         20.10 then answer nothing about this container any more, not even how to remove it.
@@ -81,9 +81,14 @@ class Containers:
         return container_name(self.instance, worker)
 
     def find(self, name: str) -> State | None:
+        told = self.inspect(name)
+        return _state(told) if told else None
+
+    def inspect(self, name: str) -> Any:
+        """All that the engine says of a container; None: there is none."""
         try:
             with self.calls.api() as api:
-                return _state(api.inspect_container(name))
+                return api.inspect_container(name)
         except Refused as refusal:
             if refusal.not_found:
                 return None
@@ -140,7 +145,7 @@ class Containers:
             with self.calls.api() as api:
                 api.remove_container(container, force=True, v=True)
         except Refused as refusal:
-            if not (refusal.conflict or refusal.not_found):  # conflict: somebody else is removing it
+            if not (refusal.conflict or refusal.not_found):  # conflict: it is being removed
                 raise
 
     def put(self, container: str, chunks: Iterable[bytes]) -> None:

@@ -7,24 +7,24 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from schedulearn.archive.confined import Owner
 from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ids import WorkerId
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.ports import Clock
 from schedulearn.executors.common.archive import TooMuch, read_file, unpack
+from schedulearn.executors.common.base import Unreachable
+from schedulearn.executors.common.control import led
 from schedulearn.executors.common.endings import End, read_end, write_end
 from schedulearn.executors.common.folders import StaleAttempt, commit, is_stale, note_fetched
-from schedulearn.executors.common.paths import LARGEST_LAUNCH, WorkerPaths, read_json, write_file
-from schedulearn.executors.common.snapshot import Owner
-from schedulearn.executors.docker.calls import Refused, Unreachable
+from schedulearn.executors.common.paths import WorkerPaths, read_json, read_orders, write_file
+from schedulearn.executors.docker.calls import Refused
 from schedulearn.executors.docker.containers import Containers, State
-from schedulearn.executors.docker.control import led
 from schedulearn.executors.docker.options import PLACES
 from schedulearn.executors.docker.rules import CHECKPOINT, WORK
 
-REMOVED = "somebody removed its container"
+REMOVED = "its container was removed"
 _SIGNAL = 128  # what a shell and an init add to the signal that killed their program
 _LAST_SIGNAL = 64
 _NOBODY_SAW = 255  # what the engine says of a container that was gone when the engine began
@@ -143,19 +143,15 @@ class Ender:
             self._containers.remove(state.id)
         return end
 
-    def started_at(self, paths: WorkerPaths) -> float:
-        """By the service's clock: the server's may be wrong."""
-        at = _read(paths.started).get("at")
-        return float(at) if at is not None else self._clock.now()
-
     def _end_of(self, paths: WorkerPaths, state: State | None, silent: bool) -> End:
         now = self._clock.now()
         if state is None:
             return End(Outcome(Ending.LOST, detail=REMOVED), now)
-        at = min(now, self.started_at(paths) + state.seconds)
+        began = started_at(paths)
+        at = min(now, (now if began is None else began) + state.seconds)
         if self._was_lost(state, silent):
             return End(Outcome(Ending.LOST, detail="it was ended by a stop or restart of its server"), at)
-        return End(outcome_of(state, _read(paths.launch).get("memory")), at)
+        return End(outcome_of(state, read_orders(paths).get("memory")), at)
 
     def _was_lost(self, state: State, silent: bool) -> bool:
         """An engine that is stopped takes its containers with it, however politely; a machine does so without a word.
@@ -173,40 +169,26 @@ def _taken_along(state: State) -> bool:
     return state.exit_code in _TOLD_TO_END and state.seconds < _YOUNG and not state.out_of_memory
 
 
-def carried_group(paths: WorkerPaths) -> bool:
-    """Whether the processes of all workers ran in this one."""
-    return bool(_read(paths.launch).get("carries_group"))
+def started_at(paths: WorkerPaths) -> float | None:
+    """By the service's clock: the server's may be wrong. None: nothing is written down of a start."""
+    try:
+        return float(read_json(paths.started)["at"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def may_be_older(paths: WorkerPaths) -> bool:
     """Whether its checkpoint may be older than the job's: who leads now has its own copy, of when it was started."""
-    return bool(_read(paths.launch).get("several"))
-
-
-def owner_of(paths: WorkerPaths) -> Owner:
-    """Who owns the files of a worker that was started before."""
-    return owner_here(ids_of(paths)) if "uid" in _read(paths.launch) else None
+    return bool(read_orders(paths).get("several"))
 
 
 def user_of(paths: WorkerPaths) -> Owner:
     """Who it runs as in its container; None if that was not written down."""
-    return ids_of(paths) if "uid" in _read(paths.launch) else None
+    orders = read_orders(paths)
+    return (orders["uid"], orders["gid"]) if "uid" in orders else None
 
 
-def ids_of(paths: WorkerPaths) -> tuple[int, int]:
-    """Who it runs as, of a worker that was started before."""
-    orders = _read(paths.launch)
-    return orders["uid"], orders["gid"]
-
-
-def orders_of(paths: WorkerPaths) -> dict[str, Any]:
-    """What was written down when it was started; {} if it was not."""
-    return _read(paths.launch)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    """{} if it cannot be read."""
-    try:
-        return read_json(file, LARGEST_LAUNCH)
-    except (OSError, ValueError):
-        return {}
+def owner_of(paths: WorkerPaths) -> Owner:
+    """Who owns the files of a worker that was started before, on the service's side."""
+    ids = user_of(paths)
+    return owner_here(ids) if ids else None

@@ -6,54 +6,48 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
 from schedulearn.core.domain.errors import ExecutorError
-from schedulearn.core.domain.events import Event, NodeSeen, WorkerExited, WorkerPaused, WorkerStarted
-from schedulearn.core.domain.group import Group
+from schedulearn.core.domain.events import WorkerPaused
 from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.ports import Clock, EventSink, Launch
-from schedulearn.core.domain.resources import CPUS
+from schedulearn.core.domain.units import format_size
 from schedulearn.core.domain.usage import Limits, Usage
+from schedulearn.executors.common.archive import Entry, pack, read_file
+from schedulearn.executors.common.base import LOG_CAP, BaseExecutor, Unreachable
+from schedulearn.executors.common.control import LARGEST_ACK, Ack, led, read_ack
 from schedulearn.executors.common.endings import End, read_end, write_end
-from schedulearn.executors.common.folders import forget_job, make_worker_folder
 from schedulearn.executors.common.instance import instance_of
-from schedulearn.executors.common.lanes import Lanes
-from schedulearn.executors.common.launching import follow_group
-from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked
-from schedulearn.executors.common.shortage import Shortage, engine_shortage, shortage
-from schedulearn.executors.docker.beside import DockerBeside
-from schedulearn.executors.docker.calls import Calls, Refused, Unreachable
+from schedulearn.executors.common.paths import WorkerPaths, read_orders
+from schedulearn.executors.common.shortage import engine_shortage
+from schedulearn.executors.docker.calls import Calls, Refused
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.containers import CREATED, PAUSED, Containers, State
-from schedulearn.executors.docker.control import led, regroup
-from schedulearn.executors.docker.ending import REMOVED, Ender, Patience, carried_group, ids_of, orders_of
+from schedulearn.executors.docker.ending import REMOVED, Ender, Patience, started_at, user_of
+from schedulearn.executors.docker.exec import DockerExec
 from schedulearn.executors.docker.follower import Follower
-from schedulearn.executors.docker.grace import Grace
 from schedulearn.executors.docker.images import Images
-from schedulearn.executors.docker.layers import Layers, Unwanted
-from schedulearn.executors.docker.limits import Limiter
+from schedulearn.executors.docker.layers import Layers
 from schedulearn.executors.docker.live import LiveCheckpoints
 from schedulearn.executors.docker.mounts import Sight, concealed
 from schedulearn.executors.docker.names import worker_of
 from schedulearn.executors.docker.networks import OWN, Networks
+from schedulearn.executors.docker.options import PLACES, update_options
 from schedulearn.executors.docker.output import Output
-from schedulearn.executors.docker.rounds import Rounds
+from schedulearn.executors.docker.rounds import Grace, Rounds
 from schedulearn.executors.docker.rules import Rules
 from schedulearn.executors.docker.shared import SharedCheckpoints
-from schedulearn.executors.docker.starting import Removed, Site, begin
-from schedulearn.executors.docker.usage import ContainerUsage
+from schedulearn.executors.docker.starting import Site, begin
+from schedulearn.executors.docker.usage import ContainerUsage, limits_of
+from schedulearn.executors.kernel.groups import in_force
 
 log = logging.getLogger(__name__)
-LOG_CAP = 64 << 20
-THREADS = 8
-ENDS_KEPT = 4096  # of workers that ended; those whose ends may still be asked for are among the last
-WAITING = 256  # workers whose images are being fetched or prepared beside that
+WAITING = 256  # workers whose images are being fetched or prepared beside the lanes
 ORPHAN_AFTER = 600.0  # seconds: a service whose database is slow may take its time to tell of all its workers
 _AGAIN = 0.5  # seconds until an engine that did not answer is asked once more
 _AFTER_A_FAULT = 5.0
@@ -61,11 +55,8 @@ _PLACEHOLDERS_TIME = 5.0  # seconds to end, once they are told
 _USUAL = Rules()
 
 
-class DockerExecutor:
-    """Implements `domain.ports.Executor`. Calls return at once; the work is done in order for each worker.
-
-    An engine that does not answer is asked again until it does: only the service decides that a server is lost.
-    """
+class DockerExecutor(BaseExecutor[State, Follower]):
+    """An engine that does not answer is asked until it does: only the service decides that a server is lost."""
 
     def __init__(
         self,
@@ -78,15 +69,12 @@ class DockerExecutor:
         *,
         log_cap: int = LOG_CAP,
     ) -> None:
-        self._root, self._sink, self._clock, self._node = root.absolute(), sink, clock, node
+        super().__init__(root, sink, clock, node, WAITING)
         self._log_cap = log_cap
         instance = instance_of(self._root)
         calls = Calls(engine)
         shared = SharedCheckpoints(Path(rules.shared_checkpoints), instance) if rules.shared_checkpoints else None
         self._containers = Containers(calls, instance)
-        self._closed = threading.Event()
-        self._lanes = Lanes(THREADS, WAITING)
-        self.shortage = Shortage(self._root)
         images, self._networks = Images(calls), Networks(calls, instance, rules)
         self._layers = Layers(self._containers, images, self._networks, rules, self._closed)
         self._sight = Sight(self._containers, images)
@@ -108,68 +96,35 @@ class DockerExecutor:
         self._ender = Ender(self._containers, clock, with_checkpoint=shared is None)
         self._live = LiveCheckpoints(self._containers, clock)
         self._usage = ContainerUsage(Calls(engine, Rounds.TIMEOUT), self._containers.name, clock)
-        self._limiter = Limiter(self._containers, self._usage, node.capacity[CPUS], clock)
-        self.beside = DockerBeside(self._containers)
+        self.exec = DockerExec(self._containers)
         self._known: dict[WorkerId, threading.Event] = {}  # told of in this life; the event: it is not wanted any more
-        self._followers: dict[WorkerId, Follower] = {}
-        self._ended: dict[WorkerId, End] = {}  # what was reported of their end, and stays true
-        self._lock = threading.Lock()  # guards the three above
         self._told_at: float | None = None  # when the service first spoke of a worker, on the monotonic clock
         self._grace = Grace()
         self._rounds = Rounds(Containers(Calls(engine, Rounds.TIMEOUT), instance), self._root, self, self._grace)
         self._rounds.start()
 
-    # --- the port
+    # --- the port, where it does more than others
 
-    def nodes(self) -> list[Node]:
-        return [self._node]
-
-    def start(self, launch: Launch) -> None:
-        self._submit(launch.worker, self._start, launch)
-
-    def adopt(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002 (there is only one node)
-        self._submit(worker, self._follow, worker)
-
-    def stop(self, worker: WorkerId, node: NodeName, grace: float) -> None:  # noqa: ARG002
-        self._submit(worker, self._stop, worker, grace)
+    def stop(self, worker: WorkerId, node: NodeName, grace: float) -> None:
+        super().stop(worker, node, grace)
         self._unwanted(worker).set()  # a start that is under way ends early
 
-    def pause(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
-        self._submit(worker, self._pause, worker)
-
-    def resume(self, worker: WorkerId, node: NodeName) -> None:  # noqa: ARG002
-        self._submit(worker, self._containers.resume, self._containers.name(worker))
-
-    def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:  # noqa: ARG002
-        self._submit(worker, self._regroup, worker, group)
-
-    def set_limits(
-        self,
-        worker: WorkerId,
-        node: NodeName,  # noqa: ARG002
-        limits: Limits,
-        *,
-        automatic: bool = False,
-    ) -> None:
+    def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits, *, automatic: bool = False) -> None:
         if worker in self._known:
-            self._submit(worker, self._set_limits, worker, limits, automatic)
-
-    def usage(self, worker: WorkerId, node: NodeName) -> Usage | None:  # noqa: ARG002
-        return self._usage.read(worker) if worker in self._followers else None
+            super().set_limits(worker, node, limits, automatic=automatic)
 
     def has_checkpoint(self, job: JobId) -> bool:
         return self._site.has_checkpoint(job)
-
-    def forget(self, job: JobId) -> None:
-        self._lanes.submit(job, partial(self._patiently, partial(self._forget, job)))
 
     def close(self) -> None:
         self._closed.set()
         self._rounds.close()
         self._usage.close()
-        for follower in self._all_followers():
+        with self._lock:
+            followers = list(self._watched.values())
+        for follower in followers:
             follower.close()
-        self._lanes.close()
+        super().close()
         self._containers.calls.close()
 
     # --- for the rounds
@@ -192,7 +147,7 @@ class DockerExecutor:
 
     def look_again(self, worker: WorkerId | None = None) -> None:
         """At one worker, or at all: their streams may have broken without a word."""
-        for one, follower in list(self._followers.items()):
+        for one, follower in list(self._watched.items()):
             if worker in (None, one):
                 follower.look_again()
 
@@ -202,115 +157,138 @@ class DockerExecutor:
     def save(self, worker: WorkerId) -> None:
         """Fetch the checkpoint of a worker that runs, if it is time."""
         paths = self._paths(worker)
-        mine = self._site.shared is None and worker in self._followers and led(worker, paths)
+        mine = self._site.shared is None and worker in self._watched and led(worker, paths)
         if mine and self._live.due(worker):
             self._lanes.submit(("checkpoint", worker), partial(self._live.fetch, worker, paths))
 
-    # --- in the background, one at a time for each worker
+    # --- start
 
     def _submit(self, worker: WorkerId, task: Callable[..., None], *args: object) -> None:
         self._unwanted(worker)
-        self._lanes.submit(worker, partial(self._patiently, partial(task, *args)))
+        super()._submit(worker, task, *args)
 
     def _unwanted(self, worker: WorkerId) -> threading.Event:
         with self._lock:
             self._told_at = self._told_at or time.monotonic()
             return self._known.setdefault(worker, threading.Event())
 
-    def _patiently(self, task: Callable[[], None]) -> None:
-        """Every task can be done again from its beginning."""
-        while not self._closed.is_set():
-            try:
-                task()
-                return
-            except Unreachable as error:
-                log.info("node %s: %s", self._node.name, error)
-                self._closed.wait(_AGAIN)
-
-    def _start(self, launch: Launch) -> None:
-        worker, paths = launch.worker, self._paths(launch.worker)
-        if self._told_of_its_end(worker, paths):
-            return
+    def _begin(self, launch: Launch, paths: WorkerPaths) -> None:
         try:
-            make_worker_folder(paths)
-            with locked(paths.lock):
-                begin(launch, paths, self._site, self._unwanted(worker))
-        except Unreachable:
+            begin(launch, paths, self._site, self._unwanted(launch.worker))
+        except (OSError, ExecutorError):
             raise
-        except (Unwanted, Removed) as why:
-            self._end(worker, Outcome(Ending.LOST, detail=str(why)))
-        except (OSError, ExecutorError) as error:
-            log.warning("worker %s could not be started: %s", worker, error)
-            self._not_started(worker, concealed(str(error), launch.spec.mounts), _short_of(error))
-        except Exception:  # a fault of ours must not leave a job that starts for ever
-            log.exception("worker %s could not be started", worker)
-            self._end(worker, Outcome(Ending.NOT_STARTED, detail="a fault of the service: its log says more"))
-        else:
-            self._follow(worker)
+        except Exception as error:  # a fault of ours must not leave a job that starts for ever
+            log.exception("worker %s could not be started", launch.worker)
+            raise ExecutorError("a fault of the service: its log says more") from error
 
-    def _not_started(self, worker: WorkerId, why: str, short_of: str) -> None:
-        """`short_of`: what the service's machine, or the engine's, lacks, if that is the reason."""
-        if short_of:
-            self.shortage.note(short_of)
-            self._emit(NodeSeen(self._clock.now(), replace(self._node, problem=short_of)))
-        ending = Ending.NODE_FAULT if short_of else Ending.NOT_STARTED
-        self._end(worker, Outcome(ending, detail=short_of or why))
+    def _reason(self, launch: Launch, error: OSError | ExecutorError) -> tuple[str, str]:
+        why, short_of = super()._reason(launch, error)
+        if isinstance(error, Refused) and error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            short_of = engine_shortage(why)
+        return concealed(why, launch.spec.mounts), short_of
 
-    def _told_of_its_end(self, worker: WorkerId, paths: WorkerPaths) -> bool:
-        """Whoever was told that it has ended, perhaps long ago, must not find it running."""
-        if end := self._ended.get(worker) or read_end(paths):
-            if paths.started.exists():
-                self._emit_start(worker, paths)
-            self._note_end(worker, end)
-        return end is not None
+    # --- while it runs
 
-    def _follow(self, worker: WorkerId) -> None:
-        """Report what has become of a worker, and watch it if it still runs."""
-        paths = self._paths(worker)
-        if self._told_of_its_end(worker, paths):
-            return
-        if worker not in self._followers:
-            state = self._containers.find(self._containers.name(worker))
-            if state is None or state.status == CREATED:
-                self._never_ran(worker, state)
-                return
-        self._emit_start(worker, paths)
-        self._watch(worker)
-        if worker.rank and read_end(paths.first):
-            self._release(worker)
+    def _find(self, worker: WorkerId, paths: WorkerPaths) -> State | None:  # noqa: ARG002
+        """One that was made, but never started, now never will be."""
+        state = self._containers.find(self._containers.name(worker))
+        return None if state is None or state.status == CREATED else state
 
-    def _emit_start(self, worker: WorkerId, paths: WorkerPaths) -> None:
-        orders, notes = orders_of(paths), []
+    def _started_at(self, paths: WorkerPaths) -> float | None:
+        return started_at(paths)
+
+    def _notes(self, paths: WorkerPaths) -> str:
+        orders, notes = read_orders(paths), []
         if why := orders.get("why_shared"):
             notes.append(f"it shares the network of its server: {why}")
         if orders.get("bare"):
             notes.append("it begins anew: no checkpoint of it was brought to the service before")
-        self._emit(WorkerStarted(self._ender.started_at(paths), worker, "; ".join(notes)))
+        return "; ".join(notes)
 
-    def _watch(self, worker: WorkerId) -> None:
-        paths = self._paths(worker)
-        if orders_of(paths).get("network") == OWN:
+    def _watch(self, worker: WorkerId, paths: WorkerPaths, found: State) -> None:  # noqa: ARG002
+        if read_orders(paths).get("network") == OWN:
             self._networks.note(str(worker.of), str(worker))
         with self._lock:
-            if worker in self._followers or self._closed.is_set():
-                return
-            output = partial(Output, paths.log, paths.anchors, self._log_cap)
-            follower = Follower(worker, self._containers, output, self._on_end)
-            self._followers[worker] = follower
-        follower.start()
+            known = worker in self._watched or self._closed.is_set()
+            if not known:
+                output = partial(Output, paths.log, paths.anchors, self._log_cap)
+                self._watched[worker] = Follower(worker, self._containers, output, self._on_end)
+        if not known:
+            self._watched[worker].start()
+        if worker.rank and read_end(paths.first):
+            self._release(worker)
 
-    def _never_ran(self, worker: WorkerId, state: State | None) -> None:
-        """There is no container, or one that was never started, and now never will be."""
-        if state:
-            self._containers.remove(state.id)
-        began = state is None and self._paths(worker).started.exists()
-        why = REMOVED if began else "it was never started"
-        self._end(worker, Outcome(Ending.LOST, detail=why))
+    def _usage_of(self, worker: WorkerId, watch: Follower) -> Usage | None:  # noqa: ARG002
+        return self._usage.read(worker)
+
+    def _pause(self, worker: WorkerId) -> None:
+        name = self._containers.name(worker)
+        self._containers.pause(name)
+        state = self._containers.find(name)
+        if state and state.status == PAUSED:
+            self._emit(WorkerPaused(self._clock.now(), worker))
+
+    def _resume(self, worker: WorkerId) -> None:
+        self._containers.resume(self._containers.name(worker))
+
+    # --- limits and the control file
+
+    def _limits_in_force(self, worker: WorkerId) -> Limits | None:
+        told = self._containers.inspect(self._containers.name(worker))
+        return limits_of(told["HostConfig"]) if told and told["State"]["Running"] else None
+
+    def _put_limits(self, worker: WorkerId, limits: Limits) -> Limits:
+        self._check_memory(worker, limits)
+        name = self._containers.name(worker)
+        try:
+            with self._containers.calls.api() as api:
+                api.update_container(name, **update_options(limits))
+                after = limits_of(api.inspect_container(name)["HostConfig"])
+        finally:
+            self._usage.refresh(worker)
+        if not in_force(limits, after):
+            raise ExecutorError(f"the engine took {limits}, but shows {after}")
+        return after
+
+    def _check_memory(self, worker: WorkerId, limits: Limits) -> None:
+        """The kernel would not refuse, but kill."""
+        used = self._usage.read(worker)
+        if limits.memory is None or used is None or used.memory is None or used.memory <= limits.memory:
+            return
+        wanted, held = format_size(limits.memory), format_size(used.memory)
+        raise ExecutorError(f"a memory limit of {wanted} is below the {held} that it holds")
+
+    def _can_be_told(self, worker: WorkerId, paths: WorkerPaths) -> bool:
+        state = self._find(worker, paths)
+        return state is not None and state.alive and read_end(paths) is None
+
+    def _send_control(self, worker: WorkerId, paths: WorkerPaths, text: bytes) -> None:
+        """The job owns the file there: it is only written, and what counts is the service's copy."""
+        entry = Entry(PLACES.control[1:], content=text, mode=0o644)
+        self._containers.put(self._containers.name(worker), pack([entry], user_of(paths) or (0, 0)))
+
+    def _ack(self, worker: WorkerId, paths: WorkerPaths) -> Ack | None:  # noqa: ARG002
+        try:
+            return read_ack(read_file(self._containers.get(self._containers.name(worker), PLACES.ack), LARGEST_ACK))
+        except Refused:  # the job has removed it
+            return None
+
+    # --- the end
+
+    def _tell_to_end(self, worker: WorkerId, paths: WorkerPaths, found: State, grace: float) -> None:  # noqa: ARG002
+        if not found.alive:
+            return
+        first = self._grace.give(worker, grace)
+        if grace <= 0:
+            self._containers.kill(found.id, signal.SIGKILL)
+        elif first:
+            self._containers.kill(found.id, signal.SIGTERM)
+        self._rounds.wake()
 
     def _on_end(self, worker: WorkerId, state: State | None) -> None:
         """Called by the follower's thread, which has nothing else to do any more."""
         self._live.finish(worker)
-        follower, paths = self._followers[worker], self._paths(worker)
+        follower, paths = self._watched[worker], self._paths(worker)
         patience = Patience()
         while not self._closed.is_set():
             try:
@@ -325,117 +303,50 @@ class DockerExecutor:
                 self._lanes.submit(worker, partial(self._note_end, worker, end))
                 return
 
-    def _end(self, worker: WorkerId, outcome: Outcome) -> None:
-        """Write an end down, and report it."""
-        end = End(outcome, self._clock.now())
-        paths = self._paths(worker)
+    def _end_of(self, worker: WorkerId, paths: WorkerPaths) -> End | None:
+        if worker in self._watched:
+            return None
+        state = self._containers.find(self._containers.name(worker))
+        if state and state.status != CREATED:
+            return None  # it runs after all
+        if state:
+            self._containers.remove(state.id)
+            paths.started.unlink(missing_ok=True)
+        why = REMOVED if paths.started.exists() else "it was never started"
+        return End(Outcome(Ending.LOST, detail=why))
+
+    def _write_down(self, paths: WorkerPaths, end: End) -> None:
         if paths.folder.exists():
             with suppress(OSError):  # a full disk: then it is found out again by the next life
                 write_end(paths, end)
-        self._note_end(worker, end)
 
-    def _note_end(self, worker: WorkerId, end: End) -> None:
+    def _let_go(self, worker: WorkerId) -> None:
         for part in (self._usage, self._live, self._grace):
             part.forget(worker)
-        with self._lock:
-            self._followers.pop(worker, None)
-            self._ended[worker] = end
-            if len(self._ended) > ENDS_KEPT:
-                del self._ended[next(iter(self._ended))]
-        self._emit(WorkerExited(self._clock.now() if end.at is None else end.at, worker, end.outcome))
+
+    def _note_end(self, worker: WorkerId, end: End) -> None:
+        super()._note_end(worker, end)
         self._networks.let_go(str(worker.of), str(worker))
         if worker.rank == 0:
-            for other in [one for one in list(self._followers) if one.of == worker.of]:
+            for other in [one for one in list(self._watched) if one.of == worker.of]:
                 self._release(other)
 
     def _release(self, worker: WorkerId) -> None:
         """A placeholder has nothing to wait for once worker 0 has ended, and cannot see that itself."""
-        if carried_group(self._paths(worker).first):
+        if read_orders(self._paths(worker).first).get("carries_group"):
             self._submit(worker, self._stop, worker, _PLACEHOLDERS_TIME)
 
-    def _stop(self, worker: WorkerId, grace: float) -> None:
-        paths = self._paths(worker)
-        if worker in self._ended or self._told_of_its_end(worker, paths):
-            return
-        state = self._containers.find(self._containers.name(worker))
-        if state is None or state.status == CREATED:
-            if worker not in self._followers:
-                self._never_ran(worker, state)
-            return
-        if state.alive:
-            self._tell_to_end(worker, state, grace)
-        if worker not in self._followers:
-            self._follow(worker)
-
-    def _tell_to_end(self, worker: WorkerId, state: State, grace: float) -> None:
-        first = self._grace.give(worker, grace)
-        if grace <= 0:
-            self._containers.kill(state.id, signal.SIGKILL)
-        elif first:
-            self._containers.kill(state.id, signal.SIGTERM)
-        self._rounds.wake()
-
-    def _pause(self, worker: WorkerId) -> None:
-        name = self._containers.name(worker)
-        self._containers.pause(name)
-        state = self._containers.find(name)
-        if state and state.status == PAUSED:
-            self._emit(WorkerPaused(self._clock.now(), worker))
-
-    def _regroup(self, worker: WorkerId, group: Group) -> None:
-        paths, name = self._paths(worker), self._containers.name(worker)
-        state = self._containers.find(name)
-        if not state or not state.alive or read_end(paths):
-            return
-        try:
-            told = regroup(self._containers, paths, name, ids_of(paths), group)
-        except Refused as refusal:  # it has just ended
-            log.info("worker %s is not told of its group: %s", worker, refusal)
-            return
-        if carried_group(paths):  # also if it knew of the group: a crash may have come before its limits
-            follow_group(told, self._limiter.present(worker, paths), partial(self._set_limits, worker, automatic=True))
-
-    def _set_limits(self, worker: WorkerId, limits: Limits, automatic: bool) -> None:
-        event = self._limiter.set(worker, self._paths(worker), limits) if worker in self._followers else None
-        if event:
-            self._emit(replace(event, automatic=automatic))
-
-    def _forget(self, job: JobId) -> None:
+    def _clear(self, job: JobId) -> bool:
         found = [state for state in self._containers.ours() if _job_of(state) == job]
         if any(state.alive for state in found):
-            log.warning("job %s still runs: its folder is kept", job)
-            return
+            return False
         for state in found:
             self._containers.remove(state.id)
-        forget_job(JobPaths.of(self._root, job))
         if self._site.shared:
             self._site.shared.forget(job)
         with self._lock:
-            self._ended = {worker: end for worker, end in self._ended.items() if worker.job != job}
             self._known = {worker: event for worker, event in self._known.items() if worker.job != job}
-
-    def _all_followers(self) -> list[Follower]:
-        with self._lock:
-            return list(self._followers.values())
-
-    def _paths(self, worker: WorkerId) -> WorkerPaths:
-        return WorkerPaths.of(self._root, worker)
-
-    def _emit(self, event: Event) -> None:
-        try:
-            self._sink(event)
-        except Exception:
-            log.exception("nobody took %s", event)
-
-
-def _short_of(error: OSError | ExecutorError) -> str:
-    if isinstance(error, OSError):
-        return shortage(error.errno)
-    return (
-        engine_shortage(str(error))
-        if isinstance(error, Refused) and error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        else ""
-    )
+        return True
 
 
 def _job_of(state: State) -> JobId | None:

@@ -5,7 +5,8 @@ import threading
 from collections.abc import Callable
 
 from schedulearn.core.domain.ids import WorkerId
-from schedulearn.executors.docker.calls import Refused, Unreachable
+from schedulearn.executors.common.base import Unreachable
+from schedulearn.executors.docker.calls import Refused
 from schedulearn.executors.docker.containers import Containers, State
 from schedulearn.executors.docker.frames import Frames
 from schedulearn.executors.docker.output import Output, OutputClosed, moment_of
@@ -139,7 +140,7 @@ class Follower:
     def _more(self, container: str, output: Output) -> bool:
         """Wait until there is new output; False: the stream has ended, with its container or alone.
 
-        What it brings is only a sign. An engine that rotates its files while somebody follows may leave out a whole
+        What it brings is only a sign. An engine that rotates its files while it is followed may leave out a whole
         one (https://github.com/moby/moby/issues/37646), so the output itself is read in another way.
         """
         self._stream = self._containers.output(container, 1, follow=True)

@@ -28,7 +28,7 @@ class Frames:
             self._answer.close()
 
     def end(self) -> None:
-        """Whoever waits for the next piece gets none."""
+        """A thread that waits for the next piece gets none."""
         self._ended = True
         with suppress(AttributeError, OSError):  # it has ended by itself
             self._answer.raw.connection.sock.shutdown(socket.SHUT_RDWR)

@@ -20,7 +20,7 @@ class Images:
     def ready(self, name: str, output: Output, check: Callable[[], None]) -> dict[str, Any]:
         """What the engine says of an image, fetched if need be; ExecutorError if it cannot be had.
 
-        `check` is asked again and again meanwhile, and raises an error once nobody wants it any more.
+        `check` is asked again and again meanwhile, and raises an error once it is not wanted any more.
         """
         return self.find(name) or self._fetched(name, output, check)
 

@@ -21,7 +21,7 @@ from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.units import format_duration, format_size
 from schedulearn.executors.common.archive import Entry, pack
-from schedulearn.executors.docker.calls import Unreachable
+from schedulearn.executors.common.base import Unreachable, Unwanted
 from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.images import Images
 from schedulearn.executors.docker.names import SETUP, helper_labels, setup_name
@@ -41,13 +41,6 @@ _RIGHTS = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID"]
 _MOST_FILES = 256 * 1000**2  # bytes of the project's files: they are held in memory
 _MOST_TEXT = 1000**2  # bytes of requirements files that are searched for further names
 _PIP = "python3 -m pip install --no-input --disable-pip-version-check --break-system-packages --root-user-action=ignore"
-
-
-class Unwanted(ExecutorError):
-    """The job was stopped before it was started."""
-
-    def __init__(self) -> None:
-        super().__init__("it was stopped before it was started")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +213,7 @@ class Layers:
 
     @contextmanager
     def _network(self, key: str) -> Iterator[str]:
-        """Its own: what runs in it as root must be in nobody's reach, nor reach others."""
+        """Its own: what runs in it as root must be out of others' reach, and they out of its own."""
         usual = self._rules.network or self._images.usual_network()
         if self._rules.network or usual == SHARED:
             yield usual
@@ -243,7 +236,7 @@ class Layers:
             raise ExecutorError(f"setup failed (exit code {state.exit_code}): the log says why")
 
     def _copy(self, container: str, means: Means, output: Output, unwanted: threading.Event) -> None:
-        """Until the lines have run, have used up what they may, or nobody wants them any more."""
+        """Until the lines have run, have used up what they may, or are not wanted any more."""
         frames, done = self._containers.output(container, None, follow=True), threading.Event()
         watch = _Watch(self._containers, container, means)
 

@@ -1,6 +1,6 @@
 """What of its server's files a job may mount: decided by the administrator's rules, then looked up on the server.
 
-Whoever can write in a folder can put a link there, and the server follows it when it mounts. So of a folder that jobs
+What can write in a folder can put a link there, and the server follows it when it mounts. So of a folder that jobs
 may write to only the folder itself can be mounted; below one that they may only read also what is in it, if nothing on
 the way is a link. That is looked up on the engine's own machine, through a container that is never started.
 """
@@ -32,7 +32,7 @@ MOST = 32  # of one job: each is looked up on the server
 _DEEPEST = 64  # folders in one
 _TRIES, _PAUSE = 5, 1.0  # times, with seconds between, to look once more where the engine could not
 _DIRECTORY = 1 << 31  # as the engine writes the mode of a file
-_SPECIAL = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19  # devices, pipes, sockets, and what nobody knows
+_SPECIAL = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19  # devices, pipes, sockets, and what is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def checked_mounts(mounts: Sequence[str], allowed: Sequence[str]) -> list[Bind]:
 
 
 def concealed(words: str, mounts: Sequence[str]) -> str:
-    """Why a job was not started, as everybody may read it: which paths it mounts is hidden, each has its number."""
+    """Why a job was not started, as all may read it: which paths it mounts is hidden, each has its number."""
     for number, text in ((n, text) for n, text in enumerate(mounts, 1) if text.startswith("/")):
         source = text.partition(":")[0]
         above = [str(path) for path in PurePosixPath(source).parents if path.name]
@@ -185,7 +185,7 @@ class Sight:
         self._containers, self._images = containers, images
         self._busy: set[str] = set()
         self._lock = threading.Lock()
-        # Whoever looks has the server's folders mounted in one another. Of several at once each has the others', too:
+        # A look has the server's folders mounted in one another. Of several at once each has the others', too:
         # with ten of them the kernel has no room for more mounts.
         self._turn = threading.Lock()
 

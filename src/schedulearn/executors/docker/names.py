@@ -1,4 +1,4 @@
-"""How containers of one service are called and labelled, so that it finds its own and touches nobody else's."""
+"""How containers of one service are called and labelled, so that it finds its own and touches no other's."""
 
 from collections.abc import Mapping
 

@@ -1,7 +1,7 @@
 """A network for each attempt on its engine, so that no job reaches another's containers; and who has to do without.
 
 Networks are small, because an engine has addresses for some thirty of its usual ones only. Like containers they are
-found again by their labels, and removed once nobody needs them.
+found again by their labels, and removed once they are not needed.
 """
 
 import hashlib
@@ -95,7 +95,7 @@ class Networks:
             return self._find(whose) or self._make(whose, size)
 
     def note(self, whose: str, user: str) -> None:
-        """Somebody has used it since an earlier life of the service."""
+        """A worker has used it since an earlier life of the service."""
         with self._lock:
             self._held.setdefault(whose, set()).add(user)
 

@@ -90,6 +90,18 @@ def host_options(launch: Launch, rules: Rules, network: str, mounted: list[Bind]
     return options
 
 
+def update_options(limits: Limits) -> dict[str, int]:
+    """For `update_container`. Swap has the same limit as memory: it would only make a job slow."""
+    options: dict[str, int] = {}
+    if limits.cpus is not None:
+        options |= {"cpu_period": PERIOD, "cpu_quota": quota_for(limits.cpus)}
+    if limits.weight is not None:
+        options["cpu_shares"] = shares_for(limits.weight)
+    if limits.memory is not None:
+        options |= {"mem_limit": limits.memory, "memswap_limit": limits.memory}
+    return options
+
+
 def confinement(rules: Rules, network: str) -> dict[str, Any]:
     """What holds for every container of ours, whatever it runs. The engine's own filter of system calls stays on."""
     from docker.types import LogConfig, Ulimit

@@ -22,7 +22,7 @@ class DiskFull(OSError):
 
 
 class OutputClosed(OSError):
-    """Somebody else may write this log by now."""
+    """Another life may write this log by now."""
 
 
 class Output:
@@ -72,7 +72,7 @@ class Output:
         self._write(data)
 
     def close(self) -> None:
-        """From any thread. Somebody else may go on with the log from here."""
+        """From any thread. Another life may go on with the log from here."""
         with self._lock:
             if not self._closed:
                 self._closed = True

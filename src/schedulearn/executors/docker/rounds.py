@@ -10,15 +10,49 @@ from typing import Protocol
 
 from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ids import WorkerId
+from schedulearn.executors.common.base import Unreachable
 from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.common.folders import is_stale
 from schedulearn.executors.common.paths import WorkerPaths
-from schedulearn.executors.docker.calls import Calls, Unreachable
+from schedulearn.executors.docker.calls import Calls
 from schedulearn.executors.docker.containers import Containers, State
-from schedulearn.executors.docker.grace import Grace
 from schedulearn.executors.docker.names import LOOK, SETUP, worker_of
 
 log = logging.getLogger(__name__)
+
+
+class Grace:
+    """How long workers that were told to end may still take. Thread-safe; times are on the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._until: dict[WorkerId, float] = {}
+        self._lock = threading.Lock()
+
+    def give(self, worker: WorkerId, seconds: float) -> bool:
+        """A second word may shorten the time, never lengthen it. Returns whether this is the first."""
+        until = time.monotonic() + max(0.0, seconds)
+        with self._lock:
+            before = self._until.get(worker)
+            self._until[worker] = until if before is None else min(until, before)
+            return before is None
+
+    def over(self) -> list[WorkerId]:
+        """Whose time is over; they are forgotten here."""
+        now = time.monotonic()
+        with self._lock:
+            over = [worker for worker, until in self._until.items() if until <= now]
+            for worker in over:
+                del self._until[worker]
+        return over
+
+    def next(self) -> float | None:
+        """When the next one's is."""
+        with self._lock:
+            return min(self._until.values(), default=None)
+
+    def forget(self, worker: WorkerId) -> None:
+        with self._lock:
+            self._until.pop(worker, None)
 
 
 class Workers(Protocol):
@@ -57,7 +91,7 @@ class Rounds:
         self._thread.start()
 
     def wake(self) -> None:
-        """Somebody was given a new time."""
+        """A worker was given a new time."""
         self._wake.set()
 
     def close(self) -> None:
@@ -111,9 +145,9 @@ class Rounds:
         """What an earlier life left; this one removes its own."""
         key, who = state.labels.get(SETUP), state.labels.get(LOOK)
         if key and self._first and not self._workers.prepares(key):
-            self._remove(state, "of a setup", "nobody waits for it any more")
+            self._remove(state, "of a setup", "it is not needed any more")
         if who and self._first and not self._workers.looks(who):
-            self._remove(state, "that shows paths", "nobody looks any more")
+            self._remove(state, "that shows paths", "it is not needed any more")
 
     def _remove(self, state: State, what: str, why: str) -> None:
         log.info("the container %s is removed: %s", what, why)
@@ -121,7 +155,7 @@ class Rounds:
             self._containers.remove(state.id)
 
     def _superfluous(self, worker: WorkerId) -> str:
-        """Why nobody needs this container any more; "" if somebody does."""
+        """Why this container is not needed any more; "" if it is."""
         paths = WorkerPaths.of(self._root, worker)
         if is_stale(worker, paths.job):
             return "a newer attempt has begun"
@@ -129,4 +163,4 @@ class Rounds:
             return "its end is written down"
         if not paths.folder.exists():
             return "its job is forgotten"
-        return "nobody asks for it" if self._workers.is_orphan(worker) else ""
+        return "the service does not ask for it" if self._workers.is_orphan(worker) else ""

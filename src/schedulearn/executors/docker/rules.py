@@ -7,7 +7,7 @@ from schedulearn.core.domain.ports import Launch
 
 WORK, CHECKPOINT, CONTROL = "/work", "/checkpoint", "/schedulearn"  # the same paths in every container
 NOBODY = 65534
-NETWORKS = "198.18.0.0/15"  # set aside for tests between networks: nobody's real addresses, no server's own network
+NETWORKS = "198.18.0.0/15"  # set aside for tests between networks: no real addresses, no server's own network
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,17 +15,16 @@ from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.ports import Clock, Launch
 from schedulearn.core.domain.resources import CPUS
 from schedulearn.executors.common.archive import pack
+from schedulearn.executors.common.base import NeverBegan, Unreachable, Unwanted
+from schedulearn.executors.common.control import kept_control, present_limits
 from schedulearn.executors.common.endings import read_end
-from schedulearn.executors.common.environment import present_limits
 from schedulearn.executors.common.folders import has_files, prepare_job_folders
 from schedulearn.executors.common.launching import carries_group
-from schedulearn.executors.common.paths import JobPaths, WorkerPaths, write_json
-from schedulearn.executors.docker.calls import Unreachable
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths, read_orders, write_json
 from schedulearn.executors.docker.containers import CREATED, Containers
-from schedulearn.executors.docker.control import kept_control
-from schedulearn.executors.docker.ending import REMOVED, orders_of, owner_here
+from schedulearn.executors.docker.ending import REMOVED, owner_here
 from schedulearn.executors.docker.images import Images, variable_of
-from schedulearn.executors.docker.layers import Layers, Unwanted, means_of, setup_of
+from schedulearn.executors.docker.layers import Layers, means_of, setup_of
 from schedulearn.executors.docker.mounts import Sight, check_places, checked_mounts
 from schedulearn.executors.docker.names import SETUP
 from schedulearn.executors.docker.networks import OWN, Networks, network_for
@@ -46,7 +45,7 @@ _LOOK = 0.1  # seconds between two looks whether the first worker runs
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class Removed(ExecutorError):
+class Removed(NeverBegan):
     """It was started before, and its container is gone."""
 
     def __init__(self) -> None:
@@ -80,7 +79,7 @@ def begin(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Ev
     """Returns once the container has been started, now or before. The caller holds the worker's lock.
 
     A container is told to start only once. One that was made but not started (a crash, or an engine that did not
-    answer, came between) is thrown away: whoever started it a second time could run it twice.
+    answer, came between) is thrown away: started a second time, it could run twice.
     """
     containers, name = site.containers, site.containers.name(launch.worker)
     found = containers.find(name)
@@ -137,7 +136,7 @@ def _image(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.E
         name = image_of(launch, site.node.default_image, site.node.name)
         image = site.images.ready(name, output, partial(_check_awaited, site, unwanted))
         if launch.spec.image and SETUP in ((image.get("Config") or {}).get("Labels") or {}):
-            # By a part of its id anybody could name it, and it holds what others installed.
+            # By a part of its id any user could name it, and it holds what others installed.
             raise ExecutorError(f"the image {launch.spec.image} was prepared for other jobs: give the same setup lines")
         if not launch.spec.setup:
             return image
@@ -152,7 +151,7 @@ def _network_of(launch: Launch, paths: WorkerPaths, site: Site) -> tuple[str, st
     """As for the attempt's workers that began before it: what holds for new ones may have changed meanwhile."""
     ranks = sorted(int(folder.name) for folder in paths.folder.parent.iterdir() if folder.name.isdigit())
     for rank in ranks:
-        known = orders_of(WorkerPaths.of(paths.job.root, launch.worker._replace(rank=rank)))
+        known = read_orders(WorkerPaths.of(paths.job.root, launch.worker._replace(rank=rank)))
         if known.get("network") == OWN and known["node"] != launch.node:
             raise ExecutorError(
                 f"the other workers have a network of their own on {known['node']}, as no other server was there when "
@@ -164,7 +163,7 @@ def _network_of(launch: Launch, paths: WorkerPaths, site: Site) -> tuple[str, st
 
 
 def _wait_for_first(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Event) -> None:
-    """The address that it has in their network is nobody's before it runs, and programs give up at once then."""
+    """The address that it has in their network is not there before it runs, and programs give up at once then."""
     first = first_rank(launch)
     if launch.spec.workers.max <= 1 or launch.spec.hot or launch.worker.rank == first:
         return

@@ -17,7 +17,7 @@ from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.executors.docker.address import Address
 
 _OPTIONS = (
-    "BatchMode=yes",  # never ask anybody anything
+    "BatchMode=yes",  # never ask for anything
     "ConnectTimeout=10",
     "ServerAliveInterval=5",
     "ServerAliveCountMax=2",

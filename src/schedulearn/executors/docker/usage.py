@@ -1,6 +1,6 @@
 """What containers use. Where the engine runs on this machine, by the kernel's own files; else by what it tells.
 
-Nobody ever waits for the engine: a thread of its own asks it, and whoever wants to know gets the latest answer.
+No caller waits for the engine: a thread of its own asks it, and callers get the latest answer.
 """
 
 import logging
@@ -15,7 +15,8 @@ from typing import Any
 from schedulearn.core.domain.ids import DeviceId, WorkerId
 from schedulearn.core.domain.ports import Clock
 from schedulearn.core.domain.usage import Limits, Usage
-from schedulearn.executors.docker.calls import Calls, Refused, Unreachable
+from schedulearn.executors.common.base import Unreachable
+from schedulearn.executors.docker.calls import Calls, Refused
 from schedulearn.executors.kernel.energy import EnergyMeter
 from schedulearn.executors.kernel.groups import (
     BLKIO,
@@ -23,38 +24,27 @@ from schedulearn.executors.kernel.groups import (
     CPUACCT,
     MEMORY,
     PERIOD,
+    Counters,
     GroupFolders,
     members,
     read_counters,
-    read_limits,
     weight_of,
 )
 from schedulearn.executors.kernel.hierarchy import UNIFIED, folder_of, read_groups, read_mounts
-from schedulearn.executors.kernel.network import network_bytes
-from schedulearn.executors.kernel.traffic import block_traffic
+from schedulearn.executors.kernel.usage import PROC, Place, block_traffic, measure
 
 log = logging.getLogger(__name__)
 EVERY = 5.0  # seconds between two questions to an engine elsewhere
 _AT_ONCE = 16  # questions to one engine
-_FORGET_AFTER = 60.0  # seconds after which nobody seems to want to know any more
-PROC = Path("/proc")
-
-
-@dataclass(frozen=True, slots=True)
-class Local:
-    """A container whose processes are on this machine."""
-
-    pid: int  # of its init
-    groups: GroupFolders
-    devices: tuple[DeviceId, ...] = ()  # its GPUs
+_FORGET_AFTER = 60.0  # seconds without a question after which a worker is not asked for any more
 
 
 @dataclass(slots=True)
 class _Watched:
     name: str  # of the container
-    wanted_at: float  # when somebody last asked, on the monotonic clock
+    wanted_at: float  # when it was last asked for, on the monotonic clock
     examined: bool = False
-    local: Local | None = None
+    local: Place | None = None  # a container whose processes are on this machine
     limits: Limits = Limits()
     latest: Usage | None = None  # as the engine told
 
@@ -89,7 +79,7 @@ class ContainerUsage:
                 self._begin()
             known.wanted_at = time.monotonic()
             local, latest = known.local, known.latest
-        return self._read_here(worker, local) if local else latest
+        return self._measured(worker, local) if local else latest
 
     def refresh(self, worker: WorkerId) -> None:
         """Its limits have changed: ask for them again."""
@@ -113,30 +103,14 @@ class ContainerUsage:
             self._thread.start()
         self._wake.set()
 
-    # --- on this machine
+    def _measured(self, worker: WorkerId, local: Place) -> Usage | None:
+        def with_traffic(counted: Counters) -> Counters:
+            if counted.read_bytes is not None:
+                return counted
+            read, written = block_traffic(members(local.groups))
+            return replace(counted, read_bytes=read, written_bytes=written)
 
-    def _read_here(self, worker: WorkerId, local: Local) -> Usage | None:
-        try:
-            counted, limits = read_counters(local.groups), read_limits(local.groups)
-            if counted.read_bytes is None:
-                read, written = block_traffic(members(local.groups))
-                counted = replace(counted, read_bytes=read, written_bytes=written)
-        except OSError:
-            return None  # it has just ended
-        if counted.cpu_seconds is None:
-            return None
-        received, sent = network_bytes(local.pid)
-        return Usage(
-            self._clock.now(),
-            counted.cpu_seconds,
-            counted.memory,
-            counted.read_bytes,
-            counted.written_bytes,
-            received,
-            sent,
-            self._energy.joules(worker, counted.cpu_seconds, local.devices),
-            limits,
-        )
+        return measure(worker, local, self._energy, self._clock.now(), with_traffic)
 
     # --- in the thread
 
@@ -194,10 +168,10 @@ class ContainerUsage:
         known.latest = usage_told(told, self._clock.now(), known.limits)
 
 
-def find_here(container: str, pid: int, proc: Path = PROC) -> Local | None:
+def find_here(container: str, pid: int, proc: Path = PROC) -> Place | None:
     """The container on this machine; None if its engine is elsewhere, or its files cannot be read.
 
-    The same pid may be anybody here. It is the container's if its control group has the container's own number.
+    The same pid may be any process here. It is the container's if its control group has the container's own number.
     """
     try:
         mounts = read_mounts((proc / "self" / "mountinfo").read_text())
@@ -214,7 +188,7 @@ def find_here(container: str, pid: int, proc: Path = PROC) -> Local | None:
         counted = read_counters(found).cpu_seconds
     except OSError:
         return None
-    return Local(pid, found) if counted is not None else None
+    return Place(found, pid) if counted is not None else None
 
 
 def limits_of(host_config: Mapping[str, Any]) -> Limits:

@@ -1,6 +1,6 @@
 """Energy, where the machine can tell: its processors by RAPL, its GPUs by NVML.
 
-Processors count the energy of everybody together. A worker's part of it is its part of the CPU time that was used
+Processors count the energy of all together. A worker's part of it is its part of the CPU time that was used
 meanwhile. A GPU is leased to one worker, so all it takes meanwhile is that worker's.
 """
 
@@ -81,7 +81,7 @@ class Gpus:
         self._tried = False
 
     def joules(self, device: DeviceId) -> float | None:
-        """Since its driver was loaded; None if nobody can tell."""
+        """Since its driver was loaded; None if it is not known."""
         nvml = self._library()
         if nvml is None:
             return None

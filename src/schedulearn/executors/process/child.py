@@ -40,7 +40,7 @@ def become(orders: dict[str, Any], argv: list[str], parent: int, namespace: int 
     """In a forked child, with its output in place: take on the user, the folder and the environment of launch.json.
 
     `namespace`: of the mounts that it should see; None: they are made for it, if launch.json has any.
-    NotStarted if that cannot be. Whoever does this ends with its parent.
+    NotStarted if that cannot be. The process then ends with its parent.
     """
     doing = "start"
     try:

@@ -1,4 +1,4 @@
-"""Who runs a worker: the claim file that its shim writes, and keeps locked for as long as it lives."""
+"""What runs a worker: the claim file that its shim writes, and keeps locked for as long as it lives."""
 
 import fcntl
 import json
@@ -24,13 +24,13 @@ class Claim:
     boot_id: str = ""
     child_pid: int = 0  # the command
     child_start_time: int = 0
-    started_at: float | None = None  # when the command ran, by a clock that somebody may have set since
+    started_at: float | None = None  # when the command ran, by a clock that may have been set since
     started_steady: float | None = None  # the same since the boot of the machine
-    void: bool = False  # nobody ran it, and now nobody may
+    void: bool = False  # no shim ran it, and now none may
 
 
 def read_claim(path: Path) -> Claim | None:
-    """None: nobody has claimed the worker. What no shim of ours has written counts as damaged."""
+    """None: the worker is not claimed. What no shim of ours has written counts as damaged."""
     for _ in range(5):
         try:
             text = read_small(path)
@@ -69,7 +69,7 @@ def runs(job: JobPaths) -> bool:
 
 
 def void(path: Path) -> bool:
-    """Make sure that a worker which nobody has claimed never runs. False: somebody has claimed it."""
+    """Make sure that a worker which is not claimed never runs. False: it is claimed."""
     with _try_lock(path, os.O_RDWR | os.O_CREAT) as handle:
         if handle is None or os.fstat(handle).st_size:
             return False

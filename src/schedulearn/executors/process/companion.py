@@ -142,7 +142,7 @@ def _become_command(orders: dict[str, Any], argv: list[str], parent: int, go: in
 
 
 def _kill_tree(command: int) -> int | None:
-    """Nobody gets away: orphans come back to this process. The status of the command itself, if it did end."""
+    """None gets away: orphans come back to this process. The status of the command itself, if it did end."""
     deadline, pause = time.monotonic() + KILL_TIME, 0.001
     status: int | None = None
     while time.monotonic() < deadline:

@@ -124,7 +124,7 @@ def gain_nothing() -> None:
 
 
 def _leave_keyring() -> None:
-    """For one of its own. Whoever inherits a session's keyring may read the keys in it, whatever user it becomes.
+    """For one of its own. A process that inherits a session's keyring may read its keys, whatever user it becomes.
 
     As root: it counts among root's keys, and a user who has used up its own cannot keep the old one by that.
     """

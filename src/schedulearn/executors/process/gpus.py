@@ -28,7 +28,7 @@ class Denied:
 def gpus_of_others(given: Collection[DeviceId]) -> Denied:
     """ExecutorError if it cannot be told which are its own. Asked anew for each worker: drivers may be loaded again."""
     files = {int(match[1]): str(path) for path in FOLDER.iterdir() if (match := _NAME.fullmatch(path.name))}
-    minors = gpu_minors() if given else {}  # who was given none needs nobody's answer
+    minors = gpu_minors() if given else {}  # a worker that was given none needs no answer
     denied = sorted((files.keys() | set(minors.values())) - own_minors(given, minors, files))
     return Denied(tuple(denied), tuple(files[minor] for minor in denied if minor in files))
 

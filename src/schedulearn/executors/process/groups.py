@@ -85,7 +85,7 @@ def must_hold(orders: dict[str, Any]) -> set[str]:
 
 
 def close_groups(plans: list[dict[str, Any]]) -> None:
-    """From now on nobody in them can fork: else a program that forks faster than it is killed would get away."""
+    """From now on no process in them can fork: else a program that forks faster than it is killed would get away."""
     for plan in plans:
         with suppress(OSError):  # only the group that counts processes has this file
             _write(f"{plan['dir']}/pids.max", "0")

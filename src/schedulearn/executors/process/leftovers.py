@@ -1,4 +1,4 @@
-"""What a worker leaves behind when its shim is killed: find it, kill it, remove its control groups."""
+"""What a worker leaves behind when its shim is killed: find it, kill it, remove its control groups; how it ended."""
 
 import os
 import signal
@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.core.domain.ids import WorkerId
-from schedulearn.executors.common.paths import LARGEST_LAUNCH, WorkerPaths, read_json
+from schedulearn.core.domain.outcome import Ending, Outcome
+from schedulearn.executors.common.endings import End
+from schedulearn.executors.common.paths import WorkerPaths, read_orders
 from schedulearn.executors.process.claim import Claim
 from schedulearn.executors.process.groups import close_groups, members_of, remove_group
 from schedulearn.executors.process.procfs import all_pids, boot_id, send, stat_fields
@@ -17,12 +19,13 @@ from schedulearn.executors.process.procfs import all_pids, boot_id, send, stat_f
 PATIENCE = 5.0  # seconds until a process that does not die is left alone
 
 
-def read_orders(paths: WorkerPaths) -> dict[str, Any]:
-    """What the shim was told; {} if that cannot be read."""
-    try:
-        return read_json(paths.launch, LARGEST_LAUNCH)
-    except (OSError, ValueError):
-        return {}
+def end_without_record(claim: Claim | None) -> End:
+    """How a worker ended whose claim is not held, if its shim has not written it down."""
+    if claim is None or claim.void:
+        return End(Outcome(Ending.LOST, detail="it was never started"))
+    if claim.boot_id != boot_id():
+        return End(Outcome(Ending.LOST, detail="the machine was restarted"))
+    return End(Outcome(Ending.SIGNALLED, signal=signal.SIGKILL, detail="its supervisor was killed"))
 
 
 def clean(worker: WorkerId, paths: WorkerPaths, claim: Claim) -> None:

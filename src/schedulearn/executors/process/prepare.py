@@ -2,21 +2,24 @@
 
 import os
 import pwd
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
+from schedulearn.archive.confined import Owner
 from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.common.archive import Entry, pack, unpack
-from schedulearn.executors.common.environment import present_limits
+from schedulearn.executors.common.control import present_limits
+from schedulearn.executors.common.environment import Places, worker_environment
 from schedulearn.executors.common.folders import commit, make_folder, prepare_job_folders
 from schedulearn.executors.common.keys import worker_key
 from schedulearn.executors.common.launching import HOSTS, carries_group, launched, most_in, needs_hosts
 from schedulearn.executors.common.paths import WorkerPaths, write_file, write_json
-from schedulearn.executors.common.sitehook import install_hook
-from schedulearn.executors.common.snapshot import Owner
+from schedulearn.executors.common.sitehook import hook_folder, install_hook
 from schedulearn.executors.process.cgroups import Plan
-from schedulearn.executors.process.environment import process_environment
 from schedulearn.executors.process.view import NO_MOUNTS, Mounts, User
 
 
@@ -101,3 +104,31 @@ def _orders(launch: Launch, paths: WorkerPaths, limits: Limits, owner: Owner) ->
         "cores": limits.cores,
         "log_cap": limits.log_cap,
     }
+
+
+def process_environment(
+    launch: Launch, paths: WorkerPaths, service: Mapping[str, str] = os.environ, *, own_user: bool = False
+) -> dict[str, str]:
+    """A few of the service's own variables below what the job asked for and what the scheduler decides.
+
+    `own_user`: it runs as another user than the service, and may not reach the programs of its submitter's home.
+    """
+    own = (paths.token, paths.job.checkpoint, paths.control, paths.spool, paths.ack, hook_folder(paths.job.root))
+    places = Places(*map(str, own))
+    defaults = {name: service[name] for name in ("PATH", "HOME", "LANG", "USER") if name in service}
+    defaults.setdefault("PATH", os.defpath)
+    if launch.uid is not None:
+        defaults |= _identity(launch.uid, str(paths.job.run))
+    env = worker_environment(launch, places, defaults)
+    if own_user:  # our own Python comes last: it is there for every job
+        env["PATH"] = f"{env['PATH']}{os.pathsep}{Path(sys.executable).parent}"
+    return env
+
+
+def _identity(uid: int, run: str) -> dict[str, str]:
+    """A user that the system does not know has no home, and programs want one to write to."""
+    try:
+        user = pwd.getpwuid(uid)
+    except KeyError:
+        return {"HOME": run, "USER": str(uid)}
+    return {"HOME": user.pw_dir, "USER": user.pw_name}

@@ -16,7 +16,7 @@ def read_text(path: str) -> str:
 
 
 def steady_time() -> float:
-    """Seconds since this machine began. Nobody sets this clock; it goes on while a laptop sleeps."""
+    """Seconds since this machine began. This clock is never set; it goes on while a laptop sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -64,7 +64,7 @@ HAS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below `pid`. Nobody gets away: orphans come back to the shim, which is their subreaper."""
+    """Every process below `pid`. None gets away: orphans come back to the shim, which is their subreaper."""
     found: list[int] = []
     queue = [pid]
     while queue:

@@ -59,7 +59,7 @@ EXIT_TIME = 600.0  # how long writing exit.json is tried again
 
 
 def take_claim(folder: str) -> int | None:
-    """Become the one shim of this worker; None: somebody else is, or was."""
+    """Become the one shim of this worker; None: another is, or was."""
     fd = os.open(f"{folder}/claim", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,7 +139,7 @@ class Supervisor:
             self._become_worker(output_end, go_read, problem_write)
         for fd in (output_end, go_read, problem_write):
             os.close(fd)
-        # Before it runs, so that whoever finds this shim dead knows which session to look for.
+        # Before it runs, so that it is known which session to look for if this shim is found dead.
         self.claim.update(child_pid=self.child, child_start_time=start_time(self.child))
         self._update_claim()
         held = self.groups.enter(self.child)
@@ -292,7 +292,7 @@ class Supervisor:
             send(pid, number)
 
     def _suspend(self) -> None:
-        """Again until nobody new is found: a process may fork while we walk."""
+        """Again until no new process is found: a process may fork while we walk."""
         seen: set[int] = set()
         while fresh := set(descendants(os.getpid())) - seen:
             for pid in fresh:
@@ -311,7 +311,7 @@ class Supervisor:
     # --- output
 
     def _pump(self) -> bool:
-        """Move one chunk; False: nobody writes any more."""
+        """Move one chunk; False: it was closed."""
         data = os.read(self.output, CHUNK)
         if data:
             self.log.write(data)
@@ -400,7 +400,7 @@ class Supervisor:
                 os.close(fd)
             os.rename(temporary, f"{self.folder}/exit.json")
         except FileNotFoundError:
-            return True  # the job was forgotten: nobody wants to know
+            return True  # the job was forgotten
         except OSError:
             return False
         return True

@@ -3,29 +3,19 @@
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from schedulearn.core.domain.ids import DeviceId, WorkerId
 from schedulearn.core.domain.usage import Usage
-from schedulearn.executors.common.paths import WorkerPaths
+from schedulearn.executors.common.paths import WorkerPaths, read_orders
 from schedulearn.executors.kernel.energy import EnergyMeter
-from schedulearn.executors.kernel.groups import Counters, GroupFolders, members, read_counters, read_limits
-from schedulearn.executors.kernel.network import network_bytes
-from schedulearn.executors.kernel.traffic import block_traffic
+from schedulearn.executors.kernel.groups import Counters, members
+from schedulearn.executors.kernel.usage import Place, block_traffic, measure
 from schedulearn.executors.process.cgroups import made_groups
 from schedulearn.executors.process.claim import Claim
-from schedulearn.executors.process.leftovers import read_orders
 from schedulearn.executors.process.procfs import descendants, proportional, resident, stat_fields
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where to look for one worker."""
-
-    groups: GroupFolders
-    devices: tuple[DeviceId, ...]
 
 
 class UsageReader:
@@ -38,37 +28,23 @@ class UsageReader:
 
     def read(self, worker: WorkerId, paths: WorkerPaths, claim: Claim, now: float) -> Usage | None:
         """None: it has just ended."""
-        place = self.place(worker, paths)
-        try:
-            counted = read_counters(place.groups)
-            limits = read_limits(place.groups)
-            if None in (counted.cpu_seconds, counted.memory, counted.read_bytes):
-                counted = complete(counted, claim.pid, members(place.groups) or descendants(claim.pid))
-        except OSError:
-            return None
-        if counted.cpu_seconds is None:
-            return None
-        received, sent = network_bytes(claim.child_pid)
-        return Usage(
-            now,
-            counted.cpu_seconds,
-            counted.memory,
-            counted.read_bytes,
-            counted.written_bytes,
-            received,
-            sent,
-            self._energy.joules(worker, counted.cpu_seconds, place.devices),
-            limits,
-        )
+        place = self.place(worker, paths, claim.child_pid)
 
-    def place(self, worker: WorkerId, paths: WorkerPaths) -> Place:
+        def with_proc(counted: Counters) -> Counters:
+            if None not in (counted.cpu_seconds, counted.memory, counted.read_bytes):
+                return counted
+            return complete(counted, claim.pid, members(place.groups) or descendants(claim.pid))
+
+        return measure(worker, place, self._energy, now, with_proc)
+
+    def place(self, worker: WorkerId, paths: WorkerPaths, pid: int) -> Place:
         with self._lock:
             found = self._places.get(worker)
             if found is None:
                 orders = read_orders(paths)
                 visible = str(orders.get("env", {}).get("CUDA_VISIBLE_DEVICES", ""))
                 devices = tuple(DeviceId(device) for device in visible.split(",") if device)
-                found = self._places[worker] = Place(made_groups(orders.get("groups", ())), devices)
+                found = self._places[worker] = Place(made_groups(orders.get("groups", ())), pid, devices)
             return found
 
     def forget(self, worker: WorkerId) -> None:
@@ -78,7 +54,7 @@ class UsageReader:
 
 
 def complete(counted: Counters, shim: int, pids: Sequence[int]) -> Counters:
-    """With what groups did not count filled in from /proc. Ended processes count as far as somebody waited for them."""
+    """With what groups did not count filled in from /proc. Ended processes count as far as they were waited for."""
     if not pids:
         return counted
     if counted.cpu_seconds is None:

@@ -19,6 +19,7 @@ from typing import Any
 import schedulearn
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.executors.common.sitehook import hook_folder
+from schedulearn.executors.process import cgroups as permitted
 from schedulearn.executors.process import confine
 
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
@@ -71,6 +72,27 @@ class Mounts:
 
 
 NO_MOUNTS = Mounts()
+
+
+def isolation(own_users: str, has_gpus: bool) -> list[str]:
+    """What separates workers from each other, in words for their administrator.
+
+    `own_users`: which uids workers have; "" where they run as the service itself.
+    """
+    cgroups, mounts = permitted.detect(), detect_mounts()
+    groups = f"control groups: {', '.join(cgroups.held)}" if cgroups.held else "no control groups"
+    if not own_users:
+        rights = ["no capabilities, no new privileges"] if os.geteuid() != 0 else []
+        return ["workers run as the service's own user, one domain of trust", *rights, groups]
+    words = [f"own uids: {own_users}", "no capabilities, no new privileges"]
+    if mounts.possible:
+        hidden = "the data folder, the service's home" + (" and others' processes" if mounts.hide_processes else "")
+        words.append(f"own mounts: {hidden} hidden; private /tmp, /var/tmp, /dev/shm")
+    else:
+        words.append(f"no own mounts: {mounts.problem}")
+    if has_gpus and (mounts.possible or cgroups.devices):
+        words.append("GPUs of others denied")
+    return [*words, groups]
 
 
 @cache

@@ -7,7 +7,7 @@ from pathlib import Path
 from schedulearn.core.domain.errors import Conflict, NotFound
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Worker
-from schedulearn.executors.common.beside import NotRunning
+from schedulearn.executors.common.exec import NotRunning
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.service.common.auth import Caller
 from schedulearn.service.common.config import DataFolder

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound, SchedulearnError
-from schedulearn.executors.common.beside import STDERR, STDOUT, NotRunning
+from schedulearn.executors.common.exec import STDERR, STDOUT, NotRunning
 
 ALIVE, EXIT, PROBLEM, BEGUN = 0, 3, 4, 5  # besides STDOUT and STDERR
 HEADER = struct.Struct(">BI")

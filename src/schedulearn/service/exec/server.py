@@ -17,7 +17,7 @@ from typing import Any
 
 from schedulearn.core.domain.errors import Conflict, SchedulearnError
 from schedulearn.core.domain.ids import NodeName, WorkerId
-from schedulearn.executors.common.beside import STDOUT, Beside, Command, NotRunning
+from schedulearn.executors.common.exec import STDOUT, Command, Exec, NotRunning
 from schedulearn.service.exec.protocol import ALIVE, BEAT, BEGUN, EXIT, SILENCE, of_error, parcel, receive, short_path
 
 _LOG = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ MOST = 32  # at the same time; each has two threads
 class ExecServer:
     """One thread listens; each client has one of its own, and one that carries the output."""
 
-    def __init__(self, path: Path, beside: Callable[[NodeName], Beside | None]) -> None:
+    def __init__(self, path: Path, beside: Callable[[NodeName], Exec | None]) -> None:
         self._path, self._beside = path, beside
         self._listening: socket.socket | None = None
         self._sessions: dict[socket.socket, threading.Thread] = {}

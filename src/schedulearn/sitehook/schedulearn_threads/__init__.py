@@ -1,7 +1,7 @@
 """Pools of threads that follow the CPU limit while a program runs: torch, OpenMP, MKL, OpenBLAS, BLIS.
 
 `schedulearn_hook` imports this with the first numeric library, and says `loading` and `loaded` of each. `at_step` is
-for whoever knows the steps of the training: torch's optimisers call it by themselves, `schedulearn.job` does, too.
+for what knows the steps of the training: torch's optimisers call it by themselves, `schedulearn.job` does, too.
 """
 
 from __future__ import annotations

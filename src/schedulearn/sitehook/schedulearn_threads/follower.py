@@ -24,8 +24,8 @@ _OF_TENSORFLOW = "TF_NUM_INTRAOP_THREADS"
 
 
 class Follower:
-    """Pools of BLAS libraries are changed by whoever looks. torch and OpenMP have a number for each thread of the
-    program: it is changed in threads that train between two steps, and in the main thread between two byte codes.
+    """Pools of BLAS libraries are changed by the thread that looks. torch and OpenMP have a number for each thread of
+    the program: it is changed in threads that train between two steps, and in the main thread between two byte codes.
 
     There is no lock: a program may be forked at any moment, and every change can be made twice.
     """
@@ -143,11 +143,11 @@ class Follower:
                 os.ftruncate(file, len(text))
             finally:
                 os.close(file)
-        except OSError:  # a full disk, or the job was forgotten: then nobody waits for it either
+        except OSError:  # a full disk, or the job was forgotten: then it is not waited for either
             pass
 
     def _text(self) -> bytes | None:
-        """None: there are threads that have not followed yet. Empty: the program's own choice, nobody should wait."""
+        """None: there are threads that have not followed yet. Empty: the program's own choice, not to be waited for."""
         if self._fixed and "torch" not in sys.modules:
             return _line(self._fixed, fixed=True)
         if not self._settled():

@@ -100,7 +100,7 @@ def _read(folder: str, name: str) -> str:
 
 
 def renew_environment(env: MutableMapping[str, str], threads: int | None) -> None:
-    """The present number in place of the one that the executor gave at the start, as far as nobody changed that."""
+    """The present number in place of the one that the executor gave at the start, as far as that was not changed."""
     before = env.get(CHOSEN, "")
     if threads is None or not before or before == str(threads):
         return

@@ -16,8 +16,8 @@ import pytest
 
 from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound
 from schedulearn.core.domain.ids import JobId, WorkerId
-from schedulearn.executors.common.beside import NotRunning
-from schedulearn.executors.docker import beside
+from schedulearn.executors.common.exec import NotRunning
+from schedulearn.executors.docker import exec as module
 from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.rules import NOBODY
 from support.bench import DEADLINE, until
@@ -48,38 +48,38 @@ def running(containers: DockerBench, launch: Any) -> list[str]:
 def test_a_command(sleeping: Any) -> None:
     executor, launch = sleeping
     script = "id -u; pwd; echo $MARK; cat; echo bad >&2; exit 3"
-    out, err, code = outcome(executor.beside.run(launch.worker, ["sh", "-c", script]))
+    out, err, code = outcome(executor.exec.run(launch.worker, ["sh", "-c", script]))
     assert (out.split(), err, code) == ([b"%d" % NOBODY, b"/work", b"here"], b"bad\n", 3)
 
 
 def test_its_words_are_taken_as_they_are(sleeping: Any) -> None:
     executor, launch = sleeping
     words = ["sh", "-c", 'printf "%s|" "$@"', "sh", "a b", "$MARK", "'", "", "-n"]
-    assert outcome(executor.beside.run(launch.worker, words))[0] == b"a b|$MARK|'||-n|"
+    assert outcome(executor.exec.run(launch.worker, words))[0] == b"a b|$MARK|'||-n|"
 
 
 def test_all_that_it_writes_comes(sleeping: Any) -> None:
     executor, launch = sleeping
-    out, _, code = outcome(executor.beside.run(launch.worker, ["head", "-c", "3000000", "/dev/zero"]))
+    out, _, code = outcome(executor.exec.run(launch.worker, ["head", "-c", "3000000", "/dev/zero"]))
     assert (len(out), code) == (3_000_000, 0)
 
 
 def test_a_command_that_does_not_exist(sleeping: Any) -> None:
     executor, launch = sleeping
-    out, err, code = outcome(executor.beside.run(launch.worker, ["no-such-thing"]))
+    out, err, code = outcome(executor.exec.run(launch.worker, ["no-such-thing"]))
     assert b"no-such-thing" in out + err
     assert code == 127
 
 
 def test_a_signal_is_told_as_a_shell_does(sleeping: Any) -> None:
     executor, launch = sleeping
-    assert outcome(executor.beside.run(launch.worker, ["sh", "-c", "kill -TERM $$"]))[2] == 128 + signal.SIGTERM
+    assert outcome(executor.exec.run(launch.worker, ["sh", "-c", "kill -TERM $$"]))[2] == 128 + signal.SIGTERM
 
 
 def test_ending_it_ends_all_that_it_started(sleeping: Any, containers: DockerBench) -> None:
     executor, launch = sleeping
     before = running(containers, launch)
-    command = executor.beside.run(launch.worker, ["sh", "-c", TREE])
+    command = executor.exec.run(launch.worker, ["sh", "-c", TREE])
     output = iter(command)
     assert next(output)[1] == b"ready\n"
     assert len(running(containers, launch)) > len(before)
@@ -92,10 +92,10 @@ def test_ending_it_ends_all_that_it_started(sleeping: Any, containers: DockerBen
 def test_what_it_leaves_in_the_background_ends_with_it(
     sleeping: Any, containers: DockerBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beside, "_LOOK_EVERY", 0.2)
+    monkeypatch.setattr(module, "_LOOK_EVERY", 0.2)
     executor, launch = sleeping
     before = running(containers, launch)
-    out, _, code = outcome(executor.beside.run(launch.worker, ["sh", "-c", "sleep 1000 & echo done"]))
+    out, _, code = outcome(executor.exec.run(launch.worker, ["sh", "-c", "sleep 1000 & echo done"]))
     assert (out, code) == (b"done\n", 0)
     containers.until(lambda: running(containers, launch) == before)
 
@@ -105,7 +105,7 @@ def test_it_ends_with_the_container(containers: DockerBench) -> None:
     executor = containers.executor()
     executor.start(launch)
     containers.started(launch)
-    command = executor.beside.run(launch.worker, ["sh", "-c", TREE])
+    command = executor.exec.run(launch.worker, ["sh", "-c", TREE])
     output = iter(command)
     next(output)
     executor.stop(launch.worker, launch.node, 0)
@@ -121,13 +121,13 @@ def test_a_service_that_is_killed_leaves_no_command(sleeping: Any, containers: D
 import os, signal
 from pathlib import Path
 from schedulearn.core.domain.ids import WorkerId
-from schedulearn.executors.docker.beside import DockerBeside
+from schedulearn.executors.docker.exec import DockerExec
 from schedulearn.executors.docker.calls import Calls
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.common.instance import instance_of
 containers = Containers(Calls(Engine({containers.daemon.address!r})), instance_of(Path({str(containers.root)!r})))
-command = DockerBeside(containers).run(WorkerId.parse({str(launch.worker)!r}), ["sh", "-c", {TREE!r}])
+command = DockerExec(containers).run(WorkerId.parse({str(launch.worker)!r}), ["sh", "-c", {TREE!r}])
 next(iter(command))
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -141,9 +141,9 @@ def test_nothing_runs_beside_a_worker_that_stands_still_or_is_not_there(sleeping
     executor.pause(launch.worker, launch.node)
     containers.until(lambda: containers.inspect(launch)["State"]["Paused"])
     with pytest.raises(Conflict, match="resume the job first"):
-        executor.beside.run(launch.worker, ["true"])
+        executor.exec.run(launch.worker, ["true"])
     with pytest.raises(NotRunning):
-        executor.beside.run(launch.worker._replace(job=JobId(9)), ["true"])
+        executor.exec.run(launch.worker._replace(job=JobId(9)), ["true"])
 
 
 # --- files
@@ -160,14 +160,14 @@ def names(chunks: Any) -> dict[str, bytes]:
 
 def test_files_of_a_running_worker(sleeping: Any) -> None:
     executor, launch = sleeping
-    assert names(executor.beside.files(launch.worker, "")) == {".": b"", "out": b"", "out/model": b"x\n"}
-    assert names(executor.beside.files(launch.worker, "out/model")) == {"out/model": b"x\n"}
+    assert names(executor.exec.files(launch.worker, "")) == {".": b"", "out": b"", "out/model": b"x\n"}
+    assert names(executor.exec.files(launch.worker, "out/model")) == {"out/model": b"x\n"}
     with pytest.raises(NotFound):
-        executor.beside.files(launch.worker, "nothing")
+        executor.exec.files(launch.worker, "nothing")
     for path in ("/etc/passwd", "../etc/passwd", "out/../../etc"):
         with pytest.raises(InvalidSpec):
-            executor.beside.files(launch.worker, path)
-    assert executor.beside.files(launch.worker._replace(job=JobId(9)), "") is None, "they are on the service's side"
+            executor.exec.files(launch.worker, path)
+    assert executor.exec.files(launch.worker._replace(job=JobId(9)), "") is None, "they are on the service's side"
 
 
 class _Engine:
@@ -215,7 +215,7 @@ def test_no_container_is_paused_while_a_command_begins_in_it() -> None:
     engine = _Engine()
     containers = Containers(_Calls(engine), "test")  # type: ignore[arg-type]
     worker = WorkerId(JobId(1), 1, 0)
-    beginning = threading.Thread(target=beside.DockerBeside(containers).run, args=(worker, ["true"]))
+    beginning = threading.Thread(target=module.DockerExec(containers).run, args=(worker, ["true"]))
     pausing = threading.Thread(target=containers.pause, args=(containers.name(worker),))
     for number, thread in enumerate((beginning, pausing), 1):
         thread.start()

@@ -12,7 +12,7 @@ import pytest
 
 from schedulearn.core.domain.events import WorkerPaused
 from schedulearn.core.domain.ids import JobId
-from schedulearn.executors.common.beside import NotRunning
+from schedulearn.executors.common.exec import NotRunning
 from schedulearn.executors.process.claim import read_claim
 from support.beside import TREE, outcome
 
@@ -33,32 +33,32 @@ def sleeping(bench: Any) -> Iterator[Any]:
 def test_it_has_the_folder_and_the_environment_of_the_job(sleeping: Any, bench: Any) -> None:
     executor, launch = sleeping
     script = "pwd; echo $MARK $SCHEDULEARN_WORKER; cat; echo bad >&2; exit 3"
-    out, err, code = outcome(executor.beside.run(launch.worker, ["sh", "-c", script]))
+    out, err, code = outcome(executor.exec.run(launch.worker, ["sh", "-c", script]))
     assert out.decode().split() == [str(bench.paths(launch).job.run), "here", str(launch.worker)]
     assert (err, code) == (b"bad\n", 3)
 
 
 def test_a_command_that_does_not_exist(sleeping: Any) -> None:
     executor, launch = sleeping
-    out, err, code = outcome(executor.beside.run(launch.worker, ["no-such-thing"]))
+    out, err, code = outcome(executor.exec.run(launch.worker, ["no-such-thing"]))
     assert (out, err, code) == (b"", b"schedulearn: command not found: no-such-thing\n", 127)
-    assert outcome(executor.beside.run(launch.worker, ["/etc/passwd"]))[2] == 126
+    assert outcome(executor.exec.run(launch.worker, ["/etc/passwd"]))[2] == 126
 
 
 def test_a_signal_is_told_as_a_shell_does(sleeping: Any) -> None:
     executor, launch = sleeping
-    assert outcome(executor.beside.run(launch.worker, ["sh", "-c", "kill -TERM $$"]))[2] == 128 + signal.SIGTERM
+    assert outcome(executor.exec.run(launch.worker, ["sh", "-c", "kill -TERM $$"]))[2] == 128 + signal.SIGTERM
 
 
 def test_all_that_it_writes_comes(sleeping: Any) -> None:
     executor, launch = sleeping
-    out, _, code = outcome(executor.beside.run(launch.worker, ["head", "-c", "3000000", "/dev/zero"]))
+    out, _, code = outcome(executor.exec.run(launch.worker, ["head", "-c", "3000000", "/dev/zero"]))
     assert (len(out), code) == (3_000_000, 0)
 
 
 def test_ending_it_ends_its_whole_tree(sleeping: Any, bench: Any) -> None:
     executor, launch = sleeping
-    command = executor.beside.run(launch.worker, ["sh", "-c", TREE])
+    command = executor.exec.run(launch.worker, ["sh", "-c", TREE])
     output = iter(command)
     pids = [int(word) for word in next(output)[1].split()]
     threading.Timer(0.01, command.end).start()  # from another thread, while this one waits for output
@@ -70,7 +70,7 @@ def test_ending_it_ends_its_whole_tree(sleeping: Any, bench: Any) -> None:
 
 def test_what_it_leaves_in_the_background_ends_with_it(sleeping: Any, bench: Any) -> None:
     executor, launch = sleeping
-    out, _, code = outcome(executor.beside.run(launch.worker, ["sh", "-c", "setsid sleep 1000 & echo $!"]))
+    out, _, code = outcome(executor.exec.run(launch.worker, ["sh", "-c", "setsid sleep 1000 & echo $!"]))
     assert code == 0
     assert bench.dead(int(out))
 
@@ -81,7 +81,7 @@ def test_it_ends_with_the_worker(bench: Any, real_cgroups: Any) -> None:
     executor = bench.executor(cgroups=real_cgroups)
     executor.start(launch)
     bench.started(launch)
-    command = executor.beside.run(launch.worker, ["sh", "-c", TREE])
+    command = executor.exec.run(launch.worker, ["sh", "-c", TREE])
     output = iter(command)
     pids = [int(word) for word in next(output)[1].split()]
     executor.stop(launch.worker, launch.node, 0)
@@ -95,7 +95,7 @@ def test_it_is_in_the_groups_of_the_worker(bench: Any, real_cgroups: Any) -> Non
     executor = bench.executor(cgroups=real_cgroups)
     executor.start(launch)
     bench.started(launch)
-    out, _, _ = outcome(executor.beside.run(launch.worker, ["cat", "/proc/self/cgroup"]))
+    out, _, _ = outcome(executor.exec.run(launch.worker, ["cat", "/proc/self/cgroup"]))
     job = read_claim(bench.paths(launch).claim).child_pid
     assert out.decode() == Path(f"/proc/{job}/cgroup").read_text()
     executor.stop(launch.worker, launch.node, 0)
@@ -108,7 +108,7 @@ def test_it_is_the_user_of_the_job(bench: Any) -> None:
     executor = bench.executor()
     executor.start(launch)
     bench.started(launch)
-    out, _, _ = outcome(executor.beside.run(launch.worker, ["sh", "-c", "id -u; id -g; id -G"]))
+    out, _, _ = outcome(executor.exec.run(launch.worker, ["sh", "-c", "id -u; id -g; id -G"]))
     assert set(out.split()) == {b"65534"}
     executor.stop(launch.worker, launch.node, 0)
     bench.ended(launch)
@@ -118,7 +118,7 @@ def test_it_runs_beside_a_worker_that_is_suspended(sleeping: Any, bench: Any) ->
     executor, launch = sleeping
     executor.pause(launch.worker, launch.node)
     bench.recorder.wait(WorkerPaused, launch.worker)
-    assert outcome(executor.beside.run(launch.worker, ["echo", "still"]))[0] == b"still\n"
+    assert outcome(executor.exec.run(launch.worker, ["echo", "still"]))[0] == b"still\n"
 
 
 def test_nothing_runs_beside_a_worker_that_does_not_run(bench: Any) -> None:
@@ -128,7 +128,7 @@ def test_nothing_runs_beside_a_worker_that_does_not_run(bench: Any) -> None:
     bench.ended(launch)
     for worker in (launch.worker, launch.worker._replace(job=JobId(9))):
         with pytest.raises(NotRunning):
-            executor.beside.run(worker, ["true"])
+            executor.exec.run(worker, ["true"])
 
 
 def test_a_service_that_is_killed_leaves_no_command(sleeping: Any, bench: Any, tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_a_service_that_is_killed_leaves_no_command(sleeping: Any, bench: Any, t
 import os, signal
 from pathlib import Path
 from schedulearn.core.domain.ids import WorkerId
-from schedulearn.executors.process.beside import ProcessBeside
-command = ProcessBeside(Path({str(bench.root)!r})).run(WorkerId.parse({str(launch.worker)!r}), ["sh", "-c", {TREE!r}])
+from schedulearn.executors.process.exec import ProcessExec
+command = ProcessExec(Path({str(bench.root)!r})).run(WorkerId.parse({str(launch.worker)!r}), ["sh", "-c", {TREE!r}])
 print(next(iter(command))[1].decode(), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -11,8 +11,9 @@ from typing import Any
 from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound
 from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.common.archive import moved
-from schedulearn.executors.common.beside import STDERR, STDOUT, NotRunning
-from schedulearn.executors.docker.calls import Refused, Unreachable
+from schedulearn.executors.common.base import Unreachable
+from schedulearn.executors.common.exec import STDERR, STDOUT, NotRunning
+from schedulearn.executors.docker.calls import Refused
 from schedulearn.executors.docker.containers import CREATED, PAUSED, Containers, State, is_link
 from schedulearn.executors.docker.frames import cut
 from schedulearn.executors.docker.rules import WORK
@@ -28,7 +29,7 @@ _LOST = 125  # the exit code if it cannot be told how the command ended
 # - leaves a watcher behind that kills the command's session when standard input is closed: by us, or by the engine when
 #   our connection has gone or the command has ended. Its double fork keeps it from being the command's own child. The
 #   command itself comes first, or it would see its children die and end in its own way; while the watcher is in the
-#   session, nobody else is given that number.
+#   session, no other process is given that number.
 _SHELL = """
 read -r go || exit 125
 exec 3<&0
@@ -50,7 +51,7 @@ exec "$@" </dev/null 3<&-
 
 
 class DockerCommand:
-    """Implements `common.beside.Command`."""
+    """Implements `common.exec.Command`."""
 
     def __init__(self, containers: Containers, command: str) -> None:
         self._containers, self._command = containers, command
@@ -129,7 +130,7 @@ class DockerCommand:
             raise
 
 
-class DockerBeside:
+class DockerExec:
     """For one engine. Calls wait for it; none takes longer than its time-out before the first byte."""
 
     def __init__(self, containers: Containers) -> None:

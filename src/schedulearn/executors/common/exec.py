@@ -1,4 +1,4 @@
-"""What a user may do beside a running worker: run a command where it runs, and fetch its files from there."""
+"""What a user may do in a running worker: execute a command where it runs, and fetch its files from there."""
 
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
@@ -28,13 +28,13 @@ class Command(Protocol):
 
 
 @runtime_checkable
-class Beside(Protocol):
+class Exec(Protocol):
     """Of one executor."""
 
     def run(self, worker: WorkerId, command: list[str]) -> Command:
         """As the job's own user, with its environment and its limits, in its run folder. Its standard input is empty.
 
-        NotRunning if there is nothing to run beside, Conflict if it stands still and the command would, too.
+        NotRunning if the worker does not run, Conflict if it stands still and the command would, too.
         """
 
     def files(self, worker: WorkerId, path: str) -> Iterator[bytes] | None:
@@ -45,8 +45,8 @@ class Beside(Protocol):
 
 
 @runtime_checkable
-class HasBeside(Protocol):
-    """An executor that lets things be done beside its workers."""
+class HasExec(Protocol):
+    """An executor with workers in which commands can be executed."""
 
     @property
-    def beside(self) -> Beside: ...
+    def exec(self) -> Exec: ...

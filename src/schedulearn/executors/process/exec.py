@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from schedulearn.core.domain.ids import WorkerId
-from schedulearn.executors.common.beside import STDERR, STDOUT, NotRunning
+from schedulearn.executors.common.exec import STDERR, STDOUT, NotRunning
 from schedulearn.executors.common.paths import WorkerPaths
 from schedulearn.executors.process import companion
 from schedulearn.executors.process.claim import Claim, is_held, read_claim
@@ -20,7 +20,7 @@ _CHUNK = 1 << 16
 _END_WITHIN = 2 * companion.KILL_TIME
 
 
-class ProcessBeside:
+class ProcessExec:
     """All that it needs is in the worker's folder."""
 
     def __init__(self, root: Path) -> None:
@@ -39,7 +39,7 @@ class ProcessBeside:
 
 
 class ProcessCommand:
-    """Implements `common.beside.Command`."""
+    """Implements `common.exec.Command`."""
 
     def __init__(self, paths: WorkerPaths, claim: Claim, command: list[str]) -> None:
         env = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
@@ -83,7 +83,7 @@ class ProcessCommand:
             self._companion.stdin.flush()
 
     def _pieces(self, out: IO[bytes], err: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Until the companion has ended; not until nobody writes any more, as one that hangs in the kernel may not."""
+        """Until the companion has ended. A process that hangs in the kernel may keep its output open for longer."""
         ended = os.pidfd_open(self._companion.pid)
         try:
             with selectors.DefaultSelector() as ready:
