@@ -75,7 +75,7 @@ def test_a_container_that_was_started_and_removed_from_outside_is_not_started_ag
     with containers.daemon.client() as client:
         client.api.remove_container(containers.name(launch), force=True)
     outcome = containers.run(launch, rules=Rules(mounts=(f"{marks}:rw",)))
-    assert (outcome.ending, outcome.detail) == (Ending.LOST, "somebody removed its container")
+    assert (outcome.ending, outcome.detail) == (Ending.LOST, "its container was removed")
     assert (marks / "ran").read_text() == "run\n"
 
 
