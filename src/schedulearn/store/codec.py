@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import Row, Table
@@ -15,7 +16,7 @@ from schedulearn.store import tables
 
 T = TypeVar("T")
 Values = dict[str, Any]
-JOB_FIXED = ("name", "user", "owner", "submitted_at", "spec")  # columns that never change once a job is submitted
+_FIXED = ("id", "user", "submitted_at", "spec")  # fields of a job that never change once it is submitted
 
 
 @cache
@@ -39,15 +40,29 @@ def values(thing: Any, table: Table) -> Values:
 
 def made(kind: Callable[..., T], row: Row[Any], **others: Any) -> T:
     """The inverse: `others` are the fields that have no column of their name, or another meaning."""
-    columns = row._mapping
-    return kind(**{name: columns[name] for name in field_names(kind) if name not in others}, **others)
+    names, read = _read(kind, tuple(others))
+    return kind(**dict(zip(names, read(row), strict=True)), **others)
+
+
+@cache
+def _read(kind: Any, others: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[[Row[Any]], tuple[Any, ...]]]:
+    """The fields that are in the row, and what reads them; there are several of every kind."""
+    names = tuple(name for name in field_names(kind) if name not in others)
+    return names, attrgetter(*names)
+
+
+_CHANGING = tuple(name for name in _shared(Job, tables.jobs) if name not in _FIXED)
 
 
 def job_values(job: Job) -> Values:
+    """Of a new one."""
+    return values(job, tables.jobs) | job_changes(job) | {"name": job.spec.name, "spec": spec_to_dict(job.spec)}
+
+
+def job_changes(job: Job) -> Values:
+    """What may change after it was submitted."""
     spec = job.spec
-    return values(job, tables.jobs) | {
-        "name": spec.name,
-        "spec": spec_to_dict(spec),
+    return {name: getattr(job, name) for name in _CHANGING} | {
         "gpus": spec.resources.gpus * spec.workers.want,
         "workers": spec.workers,
         "target": spec.target,

@@ -72,7 +72,7 @@ class Json(TypeDecorator[Any]):
         self._load = lru_cache(1000)(lambda text: make(json.loads(text))) if make else json.loads
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002
-        return None if value is None else json.dumps(value, separators=(",", ":"), default=_plain)
+        return None if value is None else _dump(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
         return None if value is None else self._load(value)
@@ -83,6 +83,9 @@ def _plain(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     return {name: each for name, each in asdict(value).items() if each not in (None, "")}
+
+
+_dump = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
 
 
 class Choice(TypeDecorator[StrEnum]):

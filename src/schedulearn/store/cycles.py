@@ -86,10 +86,10 @@ class Cycles(Part):
             _execute(connection, self._db.upsert(settings), kept)
 
     def _save_jobs(self, connection: sa.Connection, cycle: Cycle) -> None:
-        changed = [codec.job_values(job) for job in cycle.jobs]
+        changed = [{"job_id": job.id, **codec.job_changes(job)} for job in cycle.jobs]
         tried = [codec.attempt_values(attempt) for attempt in cycle.attempts]
         crew = [codec.worker_values(worker) for attempt in cycle.attempts for worker in attempt.workers]
-        _execute(connection, self._db.upsert(jobs, codec.JOB_FIXED), changed)
+        _execute(connection, sa.update(jobs).where(jobs.c.id == sa.bindparam("job_id")), changed)
         _execute(connection, self._db.upsert(attempts), tried)
         _execute(connection, self._db.upsert(workers), crew)
         over = [attempt.id for attempt in cycle.attempts if attempt.ended_at is not None]

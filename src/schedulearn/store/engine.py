@@ -111,9 +111,9 @@ class Database:
                 stack.enter_context(connection.begin())
             yield connection
 
-    def upsert(self, table: sa.Table, fixed: tuple[str, ...] = ()) -> sa.Insert:
-        """Insert a row, or update the one with the same primary key in all that is given but the `fixed` columns."""
-        return _upsert(self.engine.dialect.name, table, fixed)
+    def upsert(self, table: sa.Table) -> sa.Insert:
+        """Insert a row, or update the one with the same primary key."""
+        return _upsert(self.engine.dialect.name, table)
 
     def last_number(self, connection: sa.Connection, table: sa.Table) -> int:
         """The last one that the database gave to a row of this table, whether or not the row is still there."""
@@ -235,12 +235,12 @@ def _driver(connection: sa.Connection) -> HasSocket:
 
 
 @cache
-def _upsert(dialect: str, table: sa.Table, fixed: tuple[str, ...]) -> sa.Insert:
+def _upsert(dialect: str, table: sa.Table) -> sa.Insert:
     # The two dialects' inserts are alike but share no type that knows of conflicts. Only the one in use is loaded.
     insert: Any = import_module(f"sqlalchemy.dialects.{dialect}").insert(table)
     keys = [column.name for column in table.primary_key]
     # Columns with a default of the database's are not given by the caller and must not be reset.
-    others = [c.name for c in table.columns if c.name not in (*keys, *fixed) and c.server_default is None]
+    others = [c.name for c in table.columns if c.name not in keys and c.server_default is None]
     new = {name: insert.excluded[name] for name in others}
     statement: sa.Insert = insert.on_conflict_do_update(index_elements=keys, set_=new)
     return statement

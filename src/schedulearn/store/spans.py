@@ -4,25 +4,25 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.store.base import Part, count
-from schedulearn.store.codec import made, worker_id
 from schedulearn.store.tables import attempts, jobs, workers
 from schedulearn.store.types import Span, Timeline
 
 _ENDED = sa.func.coalesce(workers.c.ended_at, attempts.c.ended_at)  # of a lost worker no end is known
 _OWN = (workers.c.job == attempts.c.job) & (workers.c.attempt == attempts.c.number)
-_COLUMNS = (
+_COLUMNS = (  # the worker's id, then the other fields of a span in their order
     workers.c.job,
     workers.c.attempt,
     workers.c.rank,
     workers.c.node,
     workers.c.devices,
-    workers.c.outcome,
     workers.c.started_at,
-    _ENDED.label("until"),
-    attempts.c.stop,
+    workers.c.outcome,
     jobs.c.name,
     jobs.c.user,
+    attempts.c.stop,
+    _ENDED.label("until"),
 )
 _NEWEST = (workers.c.started_at.desc(), workers.c.job.desc(), workers.c.rank)
 
@@ -39,5 +39,5 @@ class Spans(Part):
         with self._db.read() as connection:
             total = count(connection, ran, wanted)
             first = connection.execute(sa.select(sa.func.min(jobs.c.submitted_at))).scalar()
-            spans = [made(Span, row, worker=worker_id(row)) for row in connection.execute(found)]
+            spans = [Span(WorkerId(*row[:3]), *row[3:]) for row in connection.execute(found)]
         return Timeline(spans, total, first)
