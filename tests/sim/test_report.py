@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.lab.sim import plots
+from schedulearn.lab.report import plots
 from schedulearn.lab.sim.export import as_json, file_names, write_csv
 from schedulearn.lab.sim.figures import estimates_in_words, table, unit_for
 from schedulearn.lab.sim.metrics import Result

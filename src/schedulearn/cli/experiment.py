@@ -188,7 +188,7 @@ def _progress(name: str, total: int) -> Iterator["Told"]:
 
 
 def _folder(path: Path) -> Path:
-    from schedulearn.lab.sim.export import make_folder
+    from schedulearn.lab.report.files import make_folder
     from schedulearn.lab.sim.run import BadRequest
 
     try:

@@ -8,7 +8,7 @@ from starlette.responses import HTMLResponse, Response
 
 from schedulearn.client import ApiError, ServiceUnreachable
 from schedulearn.dashboard.session import KEY, Session
-from schedulearn.lab.sim.page import SCRIPT
+from schedulearn.lab.report.page import SCRIPT
 
 
 def _hash(script: str) -> str:

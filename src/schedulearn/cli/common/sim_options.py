@@ -85,7 +85,7 @@ def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
             field="--cluster",
             allowed="NODESxGPUS such as 16x4, NODESxCORESc such as 2x8c, or a YAML file",
         )
-    from schedulearn.lab.sim.export import make_folder
+    from schedulearn.lab.report.files import make_folder
     from schedulearn.lab.sim.run import BadRequest, Request, prepare
 
     names = ("format", "profiles", "oracle", "restart_cost", "checkpoint_every", "locality_penalty", "node_mtbf",

@@ -1,53 +1,41 @@
 """The report of an experiment: an HTML page, the same charts as PNG files, a small table as text, and CSV files."""
 
-import csv
-import json
-import shlex
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from schedulearn import __version__
 from schedulearn.lab.experiments.charts import Chart, charts
 from schedulearn.lab.experiments.runner import Outcome
 from schedulearn.lab.experiments.tables import both, comparisons, interval, markdown, rows
 from schedulearn.lab.experiments.types import Machines
-from schedulearn.lab.sim import plots
-from schedulearn.lab.sim.page import STYLE
+from schedulearn.lab.report import plots
+from schedulearn.lab.report.files import write_summary, write_table
+from schedulearn.lab.report.page import document, made_by, note, table
 
+_FIGURE_COLUMNS = ("measure", "policy", "published", "ours", "difference", "why")
 _JOB_COLUMNS = ("seed", "policy", "serial", "model", "arrival", "started", "ended", "completion", "moves")
 _EVENT_COLUMNS = ("policy", "at", "job", "kind", "words")
 
 
 def write_report(folder: Path, outcome: Outcome, command: Sequence[str]) -> list[Path]:
     """All files; the page comes first."""
-    from schedulearn.lab.experiments.png import draw  # whoever asks for no pictures does not wait for them
+    from schedulearn.lab.experiments.png import draw  # slow to load, and only needed where pictures are asked for
 
     drawn = list(charts(outcome))
     page = folder / "report.html"
     page.write_text(_page(outcome, drawn, command), "utf-8")
     pictures = [draw(chart, folder / f"{chart.name}.png") for chart in drawn]
-    table = folder / "table.md"
-    table.write_text(markdown(outcome), "utf-8")
-    return [page, _summary(folder, outcome), *pictures, table, *_tables(folder, outcome)]
+    small = folder / "table.md"
+    small.write_text(markdown(outcome), "utf-8")
+    return [page, _summary(folder, outcome), *pictures, small, *_tables(folder, outcome)]
 
 
 def _summary(folder: Path, outcome: Outcome) -> Path:
-    """`report.json`: what the page says in short, as a table of texts, for whoever lists reports."""
     experiment = outcome.experiment
     how = outcome.how or _simulated(experiment.machines)
-    content = {
-        "kind": "experiment",
-        "title": experiment.name,
-        "about": f"{experiment.about} {experiment.source}; {how}; {outcome.seeds} seeds.",
-        "columns": ["measure", "policy", "published", "ours", "difference"],
-        "rows": [list(row)[:5] for row in rows(outcome)],
-        "best": [],
-    }
-    path = folder / "report.json"
-    path.write_text(json.dumps(content), "utf-8")
-    return path
+    about = f"{experiment.about} {experiment.source}; {how}; {outcome.seeds} seeds."
+    columns = ["measure", "policy", "published", "ours", "difference"]
+    return write_summary(folder, "experiment", experiment.name, about, columns, [row[:5] for row in rows(outcome)])
 
 
 # --- the page
@@ -58,22 +46,16 @@ def _page(outcome: Outcome, drawn: Sequence[Chart], command: Sequence[str]) -> s
     facts = f"{experiment.source}; {outcome.how or _simulated(experiment.machines)}; {outcome.seeds} seeds"
     if outcome.scale != 1:
         facts += f", everything {outcome.scale:g} times as long; times are given as published"
-    notes = "".join(f"<p class=note>{escape(words)}</p>" for words in (facts, *outcome.notes))
+    notes = "".join(note(words) for words in (facts, *outcome.notes))
     sections = [
         f"<h1>{escape(experiment.name)}</h1><p class=sub>{escape(experiment.about)}</p>{notes}",
         "<h2>Published and ours</h2>",
         _figures(outcome),
         _against_baseline(outcome),
         *(_figure(chart) for chart in drawn),
-        f"<h2>How this was made</h2><pre>{escape(shlex.join(command))}</pre>"
-        f"<p class=note>{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, schedulearn {__version__}</p>",
+        f"<h2>How this was made</h2>{made_by(command)}",
     ]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(experiment.name)} – Schedulearn</title><style>{STYLE}</style></head>"
-        f"<body><main>{''.join(sections)}</main></body></html>\n"
-    )
+    return document(experiment.name, sections)
 
 
 def _simulated(machines: Machines) -> str:
@@ -85,9 +67,9 @@ def _figures(outcome: Outcome) -> str:
     """A live run has the simulated figures beside it."""
     head = ["", "policy", "published", "ours: mean (range)", "difference", "why"]
     if outcome.simulated is None:
-        return _html_table(head, rows(outcome))
+        return table(head, rows(outcome))
     head[3:4] = ["simulated", "live: mean (range)"]
-    return _html_table(head, [(*row[:3], beside, *row[3:]) for row, beside in both(outcome)])
+    return table(head, [(*row[:3], beside, *row[3:]) for row, beside in both(outcome)])
 
 
 def _against_baseline(outcome: Outcome) -> str:
@@ -107,13 +89,7 @@ def _against_baseline(outcome: Outcome) -> str:
     ]
     head = ("policy", "average completion", "change, 95 % interval", "makespan", "change", "largest, × the baseline's")
     baseline = escape(outcome.experiment.baseline.label)
-    return f"<h2>Against the baseline ({baseline}), seed by seed</h2>{_html_table(head, cells)}"
-
-
-def _html_table(head: Sequence[str], cells: Iterable[Sequence[str]]) -> str:
-    top = "".join(f"<th>{escape(word)}</th>" for word in head)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
-    return f"<div class=scroll><table class=words><tr>{top}</tr>{body}</table></div>"
+    return f"<h2>Against the baseline ({baseline}), seed by seed</h2>{table(head, cells)}"
 
 
 def _figure(chart: Chart) -> str:
@@ -137,7 +113,6 @@ def _figure(chart: Chart) -> str:
 
 
 def _tables(folder: Path, outcome: Outcome) -> list[Path]:
-    figures = [("measure", "policy", "published", "ours", "difference", "why"), *(tuple(row) for row in rows(outcome))]
     jobs = [
         (run.seed, label, job.serial, job.model, job.arrival, job.started, job.ended, job.jct, job.migrations)
         for label, runs in outcome.runs.items()
@@ -150,13 +125,7 @@ def _tables(folder: Path, outcome: Outcome) -> list[Path]:
         for event in runs[0].timeline.events
     ]
     return [
-        _write(folder / "figures.csv", figures),
-        _write(folder / "jobs.csv", [_JOB_COLUMNS, *jobs]),
-        _write(folder / "events.csv", [_EVENT_COLUMNS, *events]),
+        write_table(folder / "figures.csv", _FIGURE_COLUMNS, rows(outcome)),
+        write_table(folder / "jobs.csv", _JOB_COLUMNS, jobs),
+        write_table(folder / "events.csv", _EVENT_COLUMNS, events),
     ]
-
-
-def _write(path: Path, lines: Iterable[Sequence[object]]) -> Path:
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows(lines)
-    return path

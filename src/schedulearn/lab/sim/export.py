@@ -1,13 +1,12 @@
 """Results as JSON values and as CSV files."""
 
-import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.lab.report import files
 from schedulearn.lab.sim.figures import table
 from schedulearn.lab.sim.metrics import JobResult, Result
 from schedulearn.lab.sim.run import Study
@@ -30,38 +29,28 @@ def as_json(study: Study, result: Result) -> dict[str, Any]:
     }
 
 
-def make_folder(path: Path) -> None:
-    """Before anything runs: nobody wants to learn after an hour that the results cannot be written."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidSpec("out", f"cannot make the folder {path}: {error.strerror}") from error
-
-
 def write_csv(folder: Path, study: Study, results: Sequence[Result]) -> list[Path]:
     """`results.csv` with a line for each policy, and for each of them `jobs-….csv` with a line for each job."""
     rows = [_flat(as_json(study, result)) for result in results]
-    files = [_write(folder / "results.csv", list(dict.fromkeys(key for row in rows for key in row)), rows)]
+    paths = [_write(folder / "results.csv", list(dict.fromkeys(key for row in rows for key in row)), rows)]
     names = file_names([result.policy for result in results])
     for name, result in zip(names, results, strict=True):
-        files.append(_write(folder / f"jobs-{name}.csv", _JOB_COLUMNS, _job_rows(study, result)))
-    return files
+        paths.append(_write(folder / f"jobs-{name}.csv", _JOB_COLUMNS, _job_rows(study, result)))
+    return paths
 
 
 def write_summary(folder: Path, study: Study, results: Sequence[Result]) -> Path:
     """`report.json`: what the report says in short, as a table of texts, for whoever lists reports."""
     columns = table([result.summary() for result in results])
-    content = {
-        "kind": "comparison",
-        "title": f"{study.workload.name} on {study.cluster}",
-        "about": f"{_counted(len(study.workload.jobs), 'job')} on {_counted(len(study.nodes), 'node')}",
-        "columns": ["policy", *(column.title for column in columns)],
-        "rows": [[result.policy, *(c.texts[i] for c in columns)] for i, result in enumerate(results)],
-        "best": [[False, *(bool(c.best[i]) for c in columns)] for i in range(len(results))],
-    }
-    path = folder / "report.json"
-    path.write_text(json.dumps(content), "utf-8")
-    return path
+    return files.write_summary(
+        folder,
+        "comparison",
+        f"{study.workload.name} on {study.cluster}",
+        f"{_counted(len(study.workload.jobs), 'job')} on {_counted(len(study.nodes), 'node')}",
+        ["policy", *(column.title for column in columns)],
+        [[result.policy, *(c.texts[i] for c in columns)] for i, result in enumerate(results)],
+        [[False, *(bool(c.best[i]) for c in columns)] for i in range(len(results))],
+    )
 
 
 def _counted(number: int, what: str) -> str:
@@ -82,11 +71,7 @@ def file_names(policies: Iterable[str]) -> list[str]:
 
 
 def _write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Path:
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
+    return files.write_table(path, columns, ([row.get(column, "") for column in columns] for row in rows))
 
 
 def _flat(figures: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,20 +1,18 @@
-"""The report of a study: one HTML file, with all it needs in it."""
+"""The report of a study as a page."""
 
 import json
-import shlex
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from schedulearn import __version__
 from schedulearn.core.domain.resources import CPUS, GPUS
 from schedulearn.core.domain.units import format_duration
-from schedulearn.lab.sim import plots
+from schedulearn.lab.report import plots
+from schedulearn.lab.report.page import SCRIPT, document, made_by, note
+from schedulearn.lab.report.page import table as words_table
 from schedulearn.lab.sim.figures import estimates_in_words, table
 from schedulearn.lab.sim.metrics import Result
-from schedulearn.lab.sim.page import SCRIPT, STYLE
 from schedulearn.lab.sim.run import PolicyFailed, Study
 
 _MOST_NODES = 16  # of a timeline: more cannot be told apart
@@ -42,12 +40,7 @@ def page(study: Study, results: Sequence[Result], failures: Sequence[PolicyFaile
         _timelines(study, results),
         _how(study, results, command),
     ]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)} – Schedulearn</title><style>{STYLE}</style></head>"
-        f"<body><main>{''.join(sections)}</main><script>{SCRIPT}</script></body></html>\n"
-    )
+    return document(title, sections, SCRIPT)
 
 
 def _heading(title: str, study: Study, results: Sequence[Result]) -> str:
@@ -87,8 +80,8 @@ def _figures(results: Sequence[Result]) -> str:
     for i, result in enumerate(results):
         cells = "".join(f"<td{' class=best' if c.best[i] else ''}>{escape(c.texts[i])}</td>" for c in columns)
         body += f"<tr><th scope=row>{escape(result.policy)}</th>{cells}</tr>"
-    note = "<p class=note>The best of each column is marked. JCT: from arrival to end.</p>" if len(results) > 1 else ""
-    return f"<h2>Results</h2><div class=scroll><table><tr><th>policy</th>{head}</tr>{body}</table></div>{note}"
+    marked = note("The best of each column is marked. JCT: from arrival to end.") if len(results) > 1 else ""
+    return f"<h2>Results</h2><div class=scroll><table><tr><th>policy</th>{head}</tr>{body}</table></div>{marked}"
 
 
 def _legend(results: Sequence[Result]) -> str:
@@ -150,7 +143,7 @@ def _counts(results: Sequence[Result]) -> str:
             charts += f"<figure class=small><figcaption>{title}</figcaption>{plots.bar_chart(bars, title)}</figure>"
         else:
             none.append(title.lower())
-    left_out = f"<p class=note>None under any policy: {', '.join(none)}.</p>" if none else ""
+    left_out = note(f"None under any policy: {', '.join(none)}.") if none else ""
     return (
         f"<h2>Interruptions{' and deadlines' if len(kinds) > 3 else ''}</h2><div class=grid2>{charts}</div>{left_out}"
     )
@@ -183,9 +176,9 @@ def _timeline(study: Study, result: Result, is_open: bool) -> str:
         for segment in visible
     ]
     drawing = plots.Timeline([(node.name, int(node.capacity[GPUS])) for node in nodes], end).draw(spans)
-    note = _left_out(len(study.nodes) - len(nodes), len(there) - len(visible), len(there))
+    left_out = _left_out(len(study.nodes) - len(nodes), len(there) - len(visible), len(there))
     opened = " open" if is_open else ""
-    return f"<details{opened}><summary>{escape(result.policy)}</summary><figure>{drawing}</figure>{note}</details>"
+    return f"<details{opened}><summary>{escape(result.policy)}</summary><figure>{drawing}</figure>{left_out}</details>"
 
 
 def _left_out(nodes: int, bars: int, total: int) -> str:
@@ -194,16 +187,19 @@ def _left_out(nodes: int, bars: int, total: int) -> str:
         words.append(f"{nodes:,} more nodes")
     if bars:
         words.append(f"the {bars:,} shortest of {total:,} stays on these nodes")
-    return f"<p class=note>Left out, to stay readable: {' and '.join(words)}.</p>" if words else ""
+    return note(f"Left out, to stay readable: {' and '.join(words)}.") if words else ""
 
 
 def _how(study: Study, results: Sequence[Result], command: Sequence[str]) -> str:
-    rows = ""
-    for result in results:
-        stages = ", ".join(f"{kind} {name}" for kind, name in result.stages.items())
-        params = ", ".join(f"{key}={_plain(value)}" for key, value in result.params.items()) or "defaults"
-        cells = (result.policy, stages, params, estimates_in_words(result.estimates))
-        rows += f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    rows = [
+        (
+            result.policy,
+            ", ".join(f"{kind} {name}" for kind, name in result.stages.items()),
+            ", ".join(f"{key}={_plain(value)}" for key, value in result.params.items()) or "defaults",
+            estimates_in_words(result.estimates),
+        )
+        for result in results
+    ]
     options = study.options
     world = [
         f"restart cost {format_duration(options.restart_cost)}",
@@ -214,12 +210,9 @@ def _how(study: Study, results: Sequence[Result], command: Sequence[str]) -> str
         f"a node fails every {format_duration(options.node_mtbf)}" if options.node_mtbf else "no node fails",
         f"seed {options.seed}",
     ]
-    made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, schedulearn {__version__}"
-    return (
-        "<h2>How this was made</h2><div class=scroll><table class=words>"
-        f"<tr><th>policy</th><th>stages</th><th>parameters</th><th>durations it knew</th></tr>{rows}</table></div>"
-        f"<p>Assumed: {', '.join(world)}.</p><pre>{escape(shlex.join(command))}</pre><p class=note>{made}</p>"
-    )
+    head = ("policy", "stages", "parameters", "durations it knew")
+    assumed = f"<p>Assumed: {', '.join(world)}.</p>"
+    return f"<h2>How this was made</h2>{words_table(head, rows)}{assumed}{made_by(command)}"
 
 
 def _plain(value: Any) -> str:

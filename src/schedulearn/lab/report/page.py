@@ -1,4 +1,11 @@
-"""The look of a report, light and dark, and the few lines of script behind its legend."""
+"""A report as one HTML file, with all it needs in it: its look, light and dark, and what it is put together from."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+
+from schedulearn import __version__
 
 STYLE = """
 :root{color-scheme:light dark;--bg:#fcfcfb;--ink:#1d1d1b;--soft:#6b6a64;--rule:#e4e3dd;--panel:#fff;--row:#f1f0ec;
@@ -51,3 +58,30 @@ for (const key of document.querySelectorAll('.legend button')) key.addEventListe
     line.classList.toggle('off', !shown)
 })
 """
+
+
+def document(title: str, sections: Iterable[str], script: str = "") -> str:
+    """The whole page; sections that have nothing to show are empty."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)} – Schedulearn</title><style>{STYLE}</style></head>"
+        f"<body><main>{''.join(sections)}</main>{f'<script>{script}</script>' if script else ''}</body></html>\n"
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of words, which may wrap."""
+    top = "".join(f"<th>{escape(word)}</th>" for word in head)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<div class=scroll><table class=words><tr>{top}</tr>{body}</table></div>"
+
+
+def note(words: str) -> str:
+    return f"<p class=note>{escape(words)}</p>"
+
+
+def made_by(command: Sequence[str]) -> str:
+    """The command that makes the same report again, and when this one was made."""
+    when = note(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, schedulearn {__version__}")
+    return f"<pre>{escape(shlex.join(command))}</pre>{when}"
