@@ -106,15 +106,27 @@ def app() -> FastAPI:
     return create_app(nobody)
 
 
+@pytest.fixture(scope="session")
+def inhabited(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, int]:
+    """A database with its people and one node, made once, and the fence of the scheduler that has written it."""
+    folder = tmp_path_factory.mktemp("inhabited")
+    with open_store(folder / "schedulearn.db") as store:
+        store.add_user("root", "admin")
+        store.add_user("ann", "user")
+        store.add_user("bob", "user", max_priority=60)
+        for user, token in TOKENS.items():
+            store.add_token(user, "test", hash_token(token), NOW)
+        fence = store.take_role("scheduler", "test", NOW, 30.0)
+        store.save_cycle(Cycle(fence, nodes=[NODE]))
+        store.backup(folder / "copy.db")
+    return (folder / "copy.db").read_bytes(), fence
+
+
 @pytest.fixture
-def world(tmp_path: Path, app: FastAPI) -> Iterator[World]:
+def world(tmp_path: Path, app: FastAPI, inhabited: tuple[bytes, int]) -> Iterator[World]:
+    database, fence = inhabited
+    (tmp_path / "schedulearn.db").write_bytes(database)
     store = open_store(tmp_path / "schedulearn.db")
-    store.add_user("root", "admin")
-    store.add_user("ann", "user")
-    store.add_user("bob", "user", max_priority=60)
-    for user, token in TOKENS.items():
-        store.add_token(user, "test", hash_token(token), NOW)
-    fence = store.take_role("scheduler", "test", NOW, 30.0)
     wakes: list[None] = []
     seen: dict[str, float | None] = {"scheduler": NOW - 1}
     gateway = Gateway(
@@ -130,9 +142,7 @@ def world(tmp_path: Path, app: FastAPI) -> Iterator[World]:
     )
     gateway.servers._patience = 60.0  # nobody looks at servers here, unless a test does
     app.state.gateway = gateway
-    world = World(store, tmp_path, gateway, app, fence, wakes, seen)
-    world.save(nodes=[NODE])
-    yield world
+    yield World(store, tmp_path, gateway, app, fence, wakes, seen)
     gateway.close()
     store.close()
 

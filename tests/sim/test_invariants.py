@@ -16,8 +16,15 @@ from schedulearn.lab.traces.types import TraceJob, Workload
 _job = st.tuples(st.integers(0, 200), st.integers(1, 120), st.integers(1, 4), st.booleans())
 _workloads = st.lists(_job, min_size=1, max_size=16)
 _options = st.sampled_from(
-    [SimOptions(), SimOptions(restart_cost=5.0, checkpoint_every=10.0), SimOptions(locality_penalty=0.3, seed=3)]
+    [
+        SimOptions(),
+        SimOptions(restart_cost=5.0, checkpoint_every=10.0),
+        SimOptions(locality_penalty=0.3, seed=3),
+        SimOptions(locality_penalty=0.5, seed=1, restart_cost=2.0, node_mtbf=300.0, node_repair=20.0),
+    ]
 )
+_moves = st.sampled_from([{}, {"stages": {"migrate": "consolidate"}, "params": {"consolidate_every": 10}}])
+HORIZON = 100
 
 
 def workload(rows: list[tuple[int, int, int, bool]]) -> Workload:
@@ -61,25 +68,20 @@ def run(rows: list[tuple[int, int, int, bool]], preset: str, options: SimOptions
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@given(rows=_workloads, options=_options)
-@settings(max_examples=25, deadline=None)
-def test_every_job_ends_and_the_ledger_holds(preset: str, rows: Any, options: SimOptions) -> None:
-    result = run(rows, preset, options).result  # type: ignore[attr-defined]
-    assert len(result.jobs) == len(rows), "no job starves under a finite workload"
-    assert result.busy <= result.slots * max(job.ended for job in result.jobs) + 1e-6
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-@given(rows=_workloads, later=_workloads)
+@given(rows=_workloads, later=_workloads, options=_options, moves=_moves)
 @settings(max_examples=20, deadline=None)
-def test_the_same_input_gives_the_same_decisions_and_nobody_sees_the_future(preset: str, rows: Any, later: Any) -> None:
-    horizon = 100.0
-    early = [row for row in rows if row[0] < horizon] or [(0, 1, 1, False)]
-    one = run([*early, *((int(horizon) + a, d, g, w) for a, d, g, w in rows)], preset, SimOptions())
-    again = run([*early, *((int(horizon) + a, d, g, w) for a, d, g, w in rows)], preset, SimOptions())
-    other = run([*early, *((int(horizon) + a, d, g, w) for a, d, g, w in later)], preset, SimOptions())
+def test_what_holds_for_every_preset(preset: str, rows: Any, later: Any, options: SimOptions, moves: Any) -> None:
+    """Every job ends, the ledger holds after each step, equal input gives equal decisions, and no decision sees what is
+    submitted after it."""
+    early = [row for row in rows if row[0] < HORIZON] or [(0, 1, 1, False)]
+    after = [[(HORIZON + at, *more) for at, *more in one] for one in (rows, rows, later)]
+    one, again, other = (run([*early, *late], preset, options, **moves) for late in after)
+    for simulation, late in ((one, after[0]), (other, after[2])):
+        result = simulation.result  # type: ignore[attr-defined]
+        assert len(result.jobs) == len(early) + len(late), "no job starves under a finite workload"
+        assert result.busy <= result.slots * max(job.ended for job in result.jobs) + 1e-6
     assert one.log == again.log
-    before = [[entry for entry in run_.log if entry[0] < horizon] for run_ in (one, other)]
+    before = [[entry for entry in seen.log if entry[0] < HORIZON] for seen in (one, other)]
     assert before[0] == before[1]
 
 
@@ -98,16 +100,6 @@ def test_any_two_stages_work_together(order: str, allocate: str, place: str) -> 
     rows = [(i * 7 % 50, 5 + i * 13 % 40, 1 + i % 4, i % 2 == 0) for i in range(12)]
     stages = {"order": order, "allocate": allocate, "place": place}
     result = run(rows, "fifo", SimOptions(), stages=stages).result  # type: ignore[attr-defined]
-    assert len(result.jobs) == len(rows)
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-@given(rows=_workloads, cost=st.sampled_from([0.0, 2.0]), mtbf=st.sampled_from([0.0, 300.0]))
-@settings(max_examples=15, deadline=None)
-def test_with_moves_every_job_still_ends_and_the_ledger_holds(preset: str, rows: Any, cost: float, mtbf: float) -> None:
-    options = SimOptions(restart_cost=cost, locality_penalty=0.5, node_mtbf=mtbf, node_repair=20.0, seed=1)
-    overrides: Any = {"stages": {"migrate": "consolidate"}, "params": {"consolidate_every": 10}}
-    result = run(rows, preset, options, **overrides).result  # type: ignore[attr-defined]
     assert len(result.jobs) == len(rows)
 
 
