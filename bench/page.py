@@ -24,8 +24,8 @@ READS = 500  # loads by a program that only reads: no socket ever says that some
 OPEN = 10  # pages at once
 # Every page, and a word that is there when it can be read.
 PAGES = [
-    ("/", "Servers"), ("/jobs", "Submitted"), ("/jobs/1", "Story"), ("/timeline", "In this time"),
-    ("/submit", "Command line"), ("/policies", "In force"), ("/results", "No report yet"),
+    ("/", "Servers"), ("/jobs", "Submitted"), ("/jobs/1", "Events"), ("/timeline", "In this time"),
+    ("/submit", "Command line"), ("/policies", "Current policy"), ("/results", "No report yet"),
 ]  # fmt: skip
 HOUR = 3600  # updates of an open page in an hour
 _PACE = 0.15  # seconds between two updates, instead of 1

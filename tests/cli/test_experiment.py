@@ -47,7 +47,7 @@ def test_chosen_policies_beside_the_baseline(cli: Any) -> None:
         (("mixed-20", "--live"), "mixed-20 cannot be run live: it needs 4 machines"),
         (("migration", "--live"), "its jobs need 3 × 4 GPUs"),
         (("core-mix", "--live"), "whole cores"),
-        (("fixed-3", "--live", "--executor", "both"), "there is no executor 'both'"),
+        (("fixed-3", "--live", "--executor", "both"), "'both' is not one of 'process', 'docker'"),
         (("fixed-3", "--live", "--executor", "docker"), "--image"),
         (("fixed-3", "--policy", "specon"), "fixed-3 has no policy 'specon'"),
         (("saving",), "can only be run live"),

@@ -394,7 +394,7 @@ def test_users(cli, service):
     assert service.asked("PATCH", "/users/ann")[0].body == {"role": "admin"}
     assert cli("users", "remove", "ann").code == 0
     assert cli("users", "update", "ann").code == 2
-    assert "admin or user" in cli("users", "add", "bob", "--role", "king").err
+    assert "'admin', 'user'" in cli("users", "add", "bob", "--role", "king").err
 
 
 def test_audit(cli, service):

@@ -89,7 +89,7 @@ def places(service: Service) -> dict[str, str]:
         wait_until(lambda: (client.job(learns)["progress"] or {}).get("step") == 30, 60, "it has learned")
     return {
         "/": "waits", "/jobs": "learns", f"/jobs/{learns}": "Over time", "/timeline": "broken",
-        "/submit": "Fill in what is to be run", "/policies": "in force", "/results": "Three jobs",
+        "/submit": "Enter a command", "/policies": "current", "/results": "Three jobs",
         "/results/fixed-3": "Report", "/nowhere": "There is no such page",
     }  # fmt: skip
 

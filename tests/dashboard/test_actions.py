@@ -98,7 +98,7 @@ def test_the_cpu_limit_is_set_and_taken_away(page: Page, client: Client, job: in
 def test_without_another_server_there_is_nothing_to_choose(page: Page, client: Client, job: int) -> None:
     with unchanged(client, job):
         page.click("Move")
-        page.wait_for("There is no other server to move it to.")
+        page.wait_for("There is no other server to move the job to.")
         assert "Move it" not in page.text
         page.click("Back")
         closed(page)
@@ -117,7 +117,7 @@ def test_what_destroys_asks_first(page: Page, client: Client, job: int) -> None:
 
 def test_a_running_job_is_deleted_once_it_is_confirmed(page: Page, client: Client, job: int) -> None:
     page.click("Delete")
-    page.wait_for("It is stopped at once if it runs")
+    page.wait_for("The job is stopped at once if it is running")
     assert client.job(job)["state"] == "running"
     page.click("Delete it")
     wait_until(lambda: page.address == "/jobs", PATIENCE, "back to the table")

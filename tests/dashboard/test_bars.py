@@ -103,8 +103,8 @@ def test_a_bar_runs_while_one_of_its_workers_does() -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({}, "well"),
-        ({"exit": {"code": 0, "text": "exit code 0"}}, "well"),
+        ({}, "succeeded"),
+        ({"exit": {"code": 0, "text": "exit code 0"}}, "succeeded"),
         ({"exit": {"code": 1, "text": "exit code 1"}}, "exit code 1"),
         ({"exit": {"code": None, "text": "killed by SIGTERM"}, "stop": "preempt"}, "stopped: preempt"),
     ],

@@ -41,11 +41,11 @@ def ends(client: Client, job: int) -> None:
 
 def test_the_timeline_follows_what_happens(page: Page, client: Client) -> None:
     page.click("Timeline")
-    page.wait_for("Nothing ran in this time")
+    page.wait_for("No job ran in this time")
     job = submit(client, "learns")
     bar(page, f"{job} learns")
     row = "table[aria-label='Jobs in this time'] tbody tr"
-    wait_until(lambda: "runs" in page.text_of(row), 60, "it is in the table, too")
+    wait_until(lambda: "running" in page.text_of(row), 60, "it is in the table, too")
     before = page.text_of(row)
     wait_until(lambda: page.text_of(row) != before, 60, "time goes on")
     ends(client, job)
@@ -98,7 +98,7 @@ def shows(page: Page, words: str) -> None:
 def test_back_in_time_and_to_now(page: Page, client: Client) -> None:
     job = submit(client, "present")
     page.open(f"{client.url}/timeline?span=60&until=2020-01-01T00:29:30Z")
-    page.wait_for("Nothing ran in this time")
+    page.wait_for("No job ran in this time")
     page.click("1 h")
     shows(page, "span=3600&until=2020-01-01T00:59:00")
     page.click("earlier")
@@ -112,7 +112,7 @@ def test_back_in_time_and_to_now(page: Page, client: Client) -> None:
     assert page.address == "/timeline?span=60"
     bar(page, f"{job} present")
     page.script("history.back()")
-    page.wait_for("Nothing ran in this time")
+    page.wait_for("No job ran in this time")
 
 
 # --- the form
@@ -120,7 +120,7 @@ def test_back_in_time_and_to_now(page: Page, client: Client) -> None:
 
 def test_a_job_is_checked_while_it_is_typed_and_submitted(page: Page, client: Client) -> None:
     page.click("Submit")
-    page.wait_for("Fill in what is to be run")
+    page.wait_for("Enter a command")
     assert page.count(".q-field--error") == 0, "nothing is wrong before anything is typed"
     page.fill("[name=cpus]", "6400")
     page.wait_for("the largest node has")
@@ -133,11 +133,11 @@ def test_a_job_is_checked_while_it_is_typed_and_submitted(page: Page, client: Cl
     page.fill("[name=env]", "GREETING")
     page.wait_for("it needs a value")
     page.fill("[name=env]", f"GREETING={MARKUP}")
-    page.wait_for("it would be queued as echo")
+    page.wait_for("the job will be queued as echo")
     assert page.count(".q-field--error") == 0
     assert page.count("img[src=x]") == 0
     page.press("Tab")
-    page.click("Submit it")
+    page.click("Submit job")
     page.wait_for(f"{MARKUP} from the form")
     number = int(page.address.removeprefix("/jobs/"))
     assert client.job(number)["priority"] == 70
@@ -148,7 +148,7 @@ def test_the_command_line_that_is_shown_does_the_same(page: Page, client: Client
     page.fill("[name=command]", "echo 'it''s' && true")
     page.fill("[name=name]", "typed")
     page.fill("[name=cpus]", "0.1..1")
-    page.wait_for("it would be queued as typed")
+    page.wait_for("the job will be queued as typed")
     wait_until(lambda: "0.1..1" in page.text_of("[aria-label='Command line']"), 60, "all of it")
     words = shlex.split(page.text_of("[aria-label='Command line']").replace("\\\n", ""))
     assert words[:2] == ["schedulearn", "submit"]
@@ -168,8 +168,8 @@ def test_what_a_user_may_not_is_said_while_it_is_typed(page_of: Callable[..., Pa
     page.fill("[name=priority]", "90")
     page.wait_for("above what cap may use")
     page.press("Tab")
-    page.click("Submit it")
-    page.wait_for("One field needs a look")
+    page.click("Submit job")
+    page.wait_for("One field is not valid")
     assert page.address == "/submit"
     page.problems.clear()
 

@@ -25,8 +25,8 @@ def is_over(client: Client, job: int) -> Callable[[], bool]:
 
 
 def test_the_overview_follows_what_happens(page: Page, client: Client) -> None:
-    page.wait_for("Nothing runs now")
-    page.wait_for("Nobody waits")
+    page.wait_for("No job is running")
+    page.wait_for("The queue is empty")
     job = submit(client, "learns", steps=30)
     page.wait_for("100 %")  # its progress
     row = page.text_of("table[aria-label='Running jobs'] tbody tr")
@@ -35,7 +35,7 @@ def test_the_overview_follows_what_happens(page: Page, client: Client) -> None:
     assert page.count("table[aria-label='Running jobs'] svg.spark") == 1
     assert str(job) in page.text_of("article.server")
     client.cancel(job)
-    page.wait_for("Nothing runs now")
+    page.wait_for("No job is running")
     page.wait_for("cancelled")
 
 
@@ -79,9 +79,9 @@ def test_a_job_tells_its_story_and_shows_curve_output_and_spec(page: Page, clien
     wait_until(lambda: page.count(".strips svg path") > 3, 60, "what it uses is drawn")
     page.wait_for("name: story")
     page.click("Cancel")
-    page.wait_for("is kept as cancelled")
+    page.wait_for("history and files are kept")
     page.click("Back")
-    page.wait_without("is kept as cancelled")
+    page.wait_without("history and files are kept")
     assert client.job(job)["state"] == "running", "nothing happens before it is confirmed"
     page.click("Cancel")
     page.click("Cancel it")
@@ -114,11 +114,11 @@ def test_a_copy_is_edited_and_submitted(page: Page, client: Client) -> None:
     page.click("Copy and edit")
     page.wait_for(f"A copy of job {job}")
     page.fill("[name=name]", "copied")
-    page.wait_for("it would be queued as copied")
+    page.wait_for("the job will be queued as copied")
     page.fill("[name=command]", "echo copied-output")
     page.wait_for("command: echo copied-output")
     page.press("Tab")
-    page.click("Submit it")
+    page.click("Submit job")
     wait_until(lambda: page.address == f"/jobs/{job + 1}", 60, "its own page")
     wait_until(lambda: "copied-output" in page.text_of(".output"), 60, "its output")
     before, after = client.job(job)["spec"], client.job(job + 1)["spec"]
@@ -130,7 +130,7 @@ def test_a_deleted_job_is_gone(page: Page, client: Client) -> None:
     wait_until(is_over(client, job), 60, "it is over")
     page.open(f"{client.url}/jobs/{job}")
     page.click("Delete")
-    page.wait_for("removed for good")
+    page.wait_for("deleted for good")
     page.click("Delete it")
     wait_until(lambda: page.address == "/jobs", 60, "back to the table")
     page.open(f"{client.url}/jobs/{job}")
@@ -258,7 +258,7 @@ def test_the_keyboard_is_enough(page: Page, client: Client) -> None:
     wait_until(lambda: page.text_of("table[aria-label='Running jobs']") != before, 60, "the table has changed")
     assert "reached" in page.script("document.activeElement.innerText"), "an update does not take the focus away"
     page.press("Enter")
-    page.wait_for("Story")
+    page.wait_for("Events")
 
 
 # --- the service goes away

@@ -72,7 +72,7 @@ def test_every_policy_is_explained_and_another_one_takes_over(page: Page, client
     page.click("Use it")
     wait_until(lambda: client.policy()["params"] == {"alpha": 0.2}, PATIENCE, "it is set")
     page.wait_for("alpha=0.2")
-    assert page.text_of('[aria-label="flowcon"] .pill') == "in force"
+    assert page.text_of('[aria-label="flowcon"] .pill') == "current"
     client.set_policy(policy["preset"])
     wait_until(lambda: page.text_of('[aria-label="flowcon"] .pill') == "", PATIENCE, "what others change is seen")
 
@@ -81,7 +81,7 @@ def test_a_user_may_compare_but_not_switch(page_of: Callable[..., Page], client:
     if "eve" not in {user["name"] for user in client.users()}:
         client.add_user("eve")
     page = page_of("/policies", user="eve")
-    page.wait_for("in force")
+    page.wait_for("Current policy")
     assert page.count('[aria-label="Use fifo"]') == 0
     assert "Compare" in page.text
 
@@ -115,10 +115,10 @@ def test_the_history_is_compared_and_the_report_shown(page: Page, client: Client
 @pytest.mark.usefixtures("clean")
 def test_a_trace_is_picked_compared_and_cancelled(page: Page, client: Client, trace: Path, tmp_path: Path) -> None:
     page.open(f"{client.url}/policies")
-    page.wait_for("a trace of mine")
+    page.wait_for("a trace file")
     wait_until(lambda: asks_for_file(page), PATIENCE, "a field for a file")
     page.click("Compare")
-    page.wait_for("Pick a trace first")
+    page.wait_for("Choose a trace first")
     large = tmp_path / "large.csv"
     large.write_bytes(b"x" * 800_001)
     page.pick(".pick input", large)
@@ -184,7 +184,7 @@ def test_reports_are_listed_read_and_deleted(
     assert "Delete" not in other.text
     page.open(f"{client.url}/results/fixed-3")
     page.click("Delete")
-    page.wait_for("removed for good")
+    page.wait_for("deleted for good")
     page.click("Delete it")
     wait_until(lambda: page.address == "/results", PATIENCE, "back to the list")
     page.wait_for("No report yet.")

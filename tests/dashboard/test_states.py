@@ -24,16 +24,21 @@ COUNT = """(() => {
 })()"""
 
 EMPTY = {
-    "/": ["Nothing runs now. Start something", "schedulearn run -- python train.py", "fill in a form", "Nobody waits."],
+    "/": [
+        "No job is running. Start one",
+        "schedulearn run -- python train.py",
+        "fill in a form",
+        "The queue is empty.",
+    ],
     "/jobs": ["No job yet. Start one: ", "schedulearn run -- python train.py", "fill in a form"],
-    "/timeline": ["Nothing ran in this time.", "Submit something"],
-    "/submit": ["Fill in what is to be run."],
+    "/timeline": ["No job ran in this time.", "Submit one"],
+    "/submit": ["Enter a command."],
     "/policies": ["Replay a workload under several policies"],
     "/results": ["No report yet.", "Policies", "schedulearn experiment run fixed-3"],
 }
 MISSING = {
-    "/jobs/999999": ("there is no job 999999", "See which there are", "/jobs"),
-    "/results/no-such": ("There is no report no-such", "See which there are", "/results"),
+    "/jobs/999999": ("there is no job 999999", "List all jobs", "/jobs"),
+    "/results/no-such": ("There is no report no-such", "List all reports", "/results"),
     "/nowhere": ("There is no such page", "To the overview", "/"),
 }
 
@@ -74,7 +79,7 @@ def test_a_log_in_that_has_ended_is_told_and_leads_back(page: Page, client: Clie
         for token in client.tokens():
             if token["label"] == "page":
                 store.renew_token(token["id"], time.time())
-    page.wait_for("Your log-in has ended: it was revoked, not used for 30 days,")
+    page.wait_for("Your session has ended: it was revoked, was not used for 30 days,")
     page.fill("#token", service.token)
     page.press("Enter")
     wait_until(lambda: page.address == "/jobs?search=x", 60, "back to where it was")
@@ -90,10 +95,10 @@ def test_every_page_tells_that_the_service_is_away_and_recovers(
     (folder / "report.html").write_text("<h1>a report</h1>")
     (folder / "report.json").write_text(json.dumps({"kind": "experiment", "title": "kept", "about": "Three jobs."}))
     open_before = {
-        f"/jobs/{job}": "outlives", "/timeline": "outlives", "/submit": "A new job", "/policies": "in force",
+        f"/jobs/{job}": "outlives", "/timeline": "outlives", "/submit": "A new job", "/policies": "current",
         "/results/kept": "Three jobs.",
     }  # fmt: skip
-    opened_then = {"/policies": "in force"}
+    opened_then = {"/policies": "current"}
     with page_alone(service.url, tmp_path / "log") as url:
         early = {page_of(path, url=url): words for path, words in open_before.items()}
         late = [(page_of(url=url), path, words) for path, words in opened_then.items()]

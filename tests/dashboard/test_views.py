@@ -53,10 +53,10 @@ def test_no_text_becomes_markup(text: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("problems", "words"),
     [
-        ([], "There is no other server to move it to."),
+        ([], "There is no other server to move the job to."),
         ([None, None], ""),
         ([None, "b is lost"], "b is lost"),
-        (["a is lost", "b is full"], "No other server can take it now:a is lostb is full"),
+        (["a is lost", "b is full"], "No other server can take the job now:a is lostb is full"),
     ],
 )
 def test_where_a_job_cannot_move_and_why(problems: list[str | None], words: str) -> None:

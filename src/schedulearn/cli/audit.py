@@ -4,12 +4,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-import typer
-
 from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import note, say_json, say_table
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.cli.view.table import Cell, Column
 from schedulearn.wire.words import Json, clock, parameters
 
@@ -29,22 +27,15 @@ _ALLOWED = "a time ago such as 30m, 12h or 7d, or a date such as 2026-03-01 or 2
 
 @app.command()
 def audit(
-    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only actions of this user.")] = None,
+    user: Annotated[str | None, option("NAME", "Only actions of this user.")] = None,
     action: Annotated[
-        str | None,
-        typer.Option(metavar="ACTION", help="Only this action, such as job.cancel; job: all actions on jobs."),
+        str | None, option("ACTION", "Only this action, such as job.cancel; job: all actions on jobs.")
     ] = None,
-    of: Annotated[
-        str | None, typer.Option("--object", metavar="TEXT", help="Only actions on this object, such as 'job 17'.")
-    ] = None,
-    owner: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only actions on what belongs to this user.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only from then on: 12h or 7d (ago), or a date.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only before then: likewise.")] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most this many, newest first.")] = 100,
+    of: Annotated[str | None, option("TEXT", "Only actions on this object, such as 'job 17'.", "--object")] = None,
+    owner: Annotated[str | None, option("NAME", "Only actions on what belongs to this user.")] = None,
+    since: Annotated[str | None, option("TIME", "Only from then on: 12h or 7d (ago), or a date.")] = None,
+    until: Annotated[str | None, option("TIME", "Only before then: likewise.")] = None,
+    limit: Annotated[int, option("N", "At most this many, newest first.", min=1)] = 100,
     as_json: AsJson = False,
 ) -> None:
     """Show who did what to jobs, users, tokens, nodes and the policy, and from where. For administrators.

@@ -10,7 +10,7 @@ from schedulearn.cli.common.errors import Code
 from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
 from schedulearn.cli.common.sim_options import sim_options, study_of
 from schedulearn.cli.common.study import run_study, write_files
-from schedulearn.cli.common.verb import AsJson, verb_app, with_options
+from schedulearn.cli.common.verb import AsJson, option, verb_app, with_options
 from schedulearn.cli.view.table import Cell, Column
 from schedulearn.wire.words import Json
 
@@ -23,15 +23,12 @@ _STEP = 12  # letters that each further one needs
 @with_options(sim_options)
 def compare(
     policies: Annotated[
-        str,
-        typer.Option("--policies", "--policy", metavar="A,B|all", help="Presets, or FILE.py:Class; all: all presets."),
+        str, option("A,B|all", "Presets, or FILE.py:Class; all: all presets.", "--policies", "--policy")
     ] = "all",
     processes: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Policies simulated in parallel. [default: one per core]")
+        int | None, option("N", "Policies simulated in parallel. [default: one per core]", min=1)
     ] = None,
-    progress: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep writing the progress to this file, as JSON.")
-    ] = None,
+    progress: Annotated[Path | None, option("FILE", "Keep writing the progress to this file, as JSON.")] = None,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:

@@ -5,12 +5,10 @@ import select
 import signal
 from typing import Annotated
 
-import typer
-
 from schedulearn.cli.common.data import PAGE, Data, data_folder, service_processes
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.out import next_steps, say, say_json
-from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.common.verb import AsJson, option, verb_app
 
 app = verb_app()
 
@@ -18,7 +16,7 @@ app = verb_app()
 @app.command()
 def down(
     data: Data = None,
-    timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for it to end.")] = 30.0,
+    timeout: Annotated[float, option("SECONDS", "How long to wait for it to end.", min=0)] = 30.0,
     as_json: AsJson = False,
 ) -> int:
     """Stop the service (and a standalone page) of this data folder. Jobs keep running; the next `up` adopts them.

@@ -8,7 +8,7 @@ import typer
 from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import JobOutput, note, say_json
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, Job, Raw, verb_app
+from schedulearn.cli.common.verb import AsJson, Job, Raw, option, verb_app
 
 if TYPE_CHECKING:
     from schedulearn.client import Running
@@ -20,7 +20,7 @@ app = verb_app()
 def exec_beside(
     job: Job,
     command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="What to run.")] = None,
-    worker: Annotated[int, typer.Option(min=0, metavar="RANK", help="Which worker to run next to.")] = 0,
+    worker: Annotated[int, option("RANK", "Which worker to run next to.", min=0)] = 0,
     raw: Raw = False,
     as_json: AsJson = False,
 ) -> int:

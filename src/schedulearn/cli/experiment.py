@@ -1,17 +1,17 @@
 """`experiment`: published experiments, reproduced."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from schedulearn.cli.common.errors import Failure
-from schedulearn.cli.common.live import EXECUTORS, live_place, run_with_training
+from schedulearn.cli.common.live import live_place, run_with_training
 from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
-from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.common.progress import progress_bars
+from schedulearn.cli.common.study import writing
+from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.cli.view.table import Column
 
 if TYPE_CHECKING:
@@ -83,22 +83,19 @@ def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An experiment of the list, or all.")],
     live: Annotated[bool, typer.Option("--live/--sim", help="Real training, or virtual time.")] = False,
     seeds: Annotated[
-        int | None,
-        typer.Option(min=1, max=1000, metavar="N", help="Number of random draws of jobs. [default: 10, live 3]"),
+        int | None, option("N", "Number of random draws of jobs. [default: 10, live 3]", min=1, max=1000)
     ] = None,
     scale: Annotated[
-        float | None,
-        typer.Option(min=0.001, max=1000, metavar="X", help="Scale of all times. [default: 1, live 0.25]"),
+        float | None, option("X", "Scale of all times. [default: 1, live 0.25]", min=0.001, max=1000)
     ] = None,
     policies: Annotated[
-        list[str] | None,
-        typer.Option("--policy", metavar="NAME", help="Only this policy beside the baseline. Repeatable."),
+        list[str] | None, option("NAME", "Only this policy beside the baseline. Repeatable.", "--policy")
     ] = None,
-    executor: Annotated[str, typer.Option(metavar="|".join(EXECUTORS), help="Live: how to run the jobs.")] = "process",
-    image: Annotated[
-        str, typer.Option(metavar="IMAGE", help="Live in containers: an image with Python and torch.")
-    ] = "",
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the report, pictures and CSV there.")] = None,
+    executor: Annotated[
+        Literal["process", "docker"], option("process|docker", "Live: how to run the jobs.")
+    ] = "process",
+    image: Annotated[str, option("IMAGE", "Live in containers: an image with Python and torch.")] = "",
+    out: Annotated[Path | None, option("DIR", "Write the report, pictures and CSV there.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment, and compare its results with the published ones.
@@ -162,7 +159,8 @@ def _run(one: "Experiment", seeds: int, scale: float, place: "Place | None") -> 
     from schedulearn.lab.sim.run import BadRequest
 
     try:
-        with _progress(one.name, seeds * len(one.variants)) as told:
+        with progress_bars("runs", seeds * len(one.variants)) as bar:
+            told: Told = lambda done: bar(one.name, done)  # noqa: E731
             if place is not None:
                 return run_with_training(one, seeds, scale, place, told)
             return run_simulated(one, seeds, scale, told)
@@ -170,21 +168,6 @@ def _run(one: "Experiment", seeds: int, scale: float, place: "Place | None") -> 
         raise Failure(
             f"{one.name} cannot be run at {scale:g}: {error}", field="--scale", allowed="nearer to 1"
         ) from error
-
-
-@contextmanager
-def _progress(name: str, total: int) -> Iterator["Told"]:
-    """A bar, on a terminal alone."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}/{task.total:,} runs"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(name, total=total)
-        yield lambda done: progress.update(task, completed=done)
 
 
 def _folder(path: Path) -> Path:
@@ -201,10 +184,8 @@ def _folder(path: Path) -> Path:
 def _write(folder: Path, outcome: "Outcome") -> Path:
     from schedulearn.lab.experiments.report import write_report
 
-    try:
+    with writing(folder):
         return write_report(folder, outcome, ["schedulearn", *sys.argv[1:]])[0]
-    except OSError as error:
-        raise Failure(f"cannot write {error.filename or folder}: {error.strerror}", field="--out") from error
 
 
 def _figures(outcome: "Outcome") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from schedulearn.cli.common.follow import follow as follow_job
 from schedulearn.cli.common.follow import say_left
 from schedulearn.cli.common.out import JobOutput, note, say_json
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, Job, Raw, verb_app
+from schedulearn.cli.common.verb import AsJson, Job, Raw, option, verb_app
 from schedulearn.wire.words import FINISHED, why
 
 app = verb_app()
@@ -21,11 +21,9 @@ app = verb_app()
 def logs(
     job: Job,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until the job ends.")] = False,
-    tail: Annotated[int | None, typer.Option("--tail", "-n", min=0, metavar="N", help="Only the last N lines.")] = None,
-    worker: Annotated[int, typer.Option(min=0, metavar="RANK", help="Which worker's output.")] = 0,
-    attempt: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Which attempt. [default: the newest]")
-    ] = None,
+    tail: Annotated[int | None, option("N", "Only the last N lines.", "--tail", "-n", min=0)] = None,
+    worker: Annotated[int, option("RANK", "Which worker's output.", min=0)] = 0,
+    attempt: Annotated[int | None, option("N", "Which attempt. [default: the newest]", min=1)] = None,
     raw: Raw = False,
     as_json: AsJson = False,
 ) -> int:

@@ -1,5 +1,6 @@
 """`ls`: list jobs."""
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -7,8 +8,8 @@ import typer
 from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table, width
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, verb_app
-from schedulearn.cli.view.jobs import COLUMNS, rows
+from schedulearn.cli.common.verb import AsJson, option, verb_app
+from schedulearn.cli.view.jobs import JOBS, rows
 from schedulearn.wire.words import FINISHED, STATES, Json
 
 if TYPE_CHECKING:
@@ -31,18 +32,14 @@ def ls(
     ] = False,
     state: Annotated[
         list[str] | None,
-        typer.Option(
-            "--state", "-s", metavar="STATE", help=f"Only jobs in these states: {', '.join(STATES)}, active, finished."
-        ),
+        option("STATE", f"Only jobs in these states: {', '.join(STATES)}, active, finished.", "--state", "-s"),
     ] = None,
-    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only this user's jobs.")] = None,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of exactly this name.")] = None,
-    search: Annotated[str | None, typer.Option(metavar="TEXT", help="Only jobs with this in their name.")] = None,
-    sort: Annotated[str, typer.Option(metavar="FIELD", help=f"One of: {', '.join(SORTS)}.")] = "id",
+    user: Annotated[str | None, option("NAME", "Only this user's jobs.")] = None,
+    name: Annotated[str | None, option("NAME", "Only jobs of exactly this name.")] = None,
+    search: Annotated[str | None, option("TEXT", "Only jobs with this in their name.")] = None,
+    sort: Annotated[str, option("FIELD", f"One of: {', '.join(SORTS)}.")] = "id",
     reverse: Annotated[bool, typer.Option("--reverse", "-r", help="Reverse the order.")] = False,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="At most this many; a table shows 100 by default.")
-    ] = None,
+    limit: Annotated[int | None, option("N", "At most this many; a table shows 100 by default.", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:
     """List jobs: unfinished ones, and the last few that finished.
@@ -127,7 +124,8 @@ def _say(jobs: list["Job"], reasons: dict[int, str], total: int, filtered: bool)
             {"all jobs": "schedulearn ls --all"} if filtered else {"run one": "schedulearn run -- python train.py"}
         )
         return
-    say_table(COLUMNS, rows(jobs, reasons, width()))
+    places = {job: {"text": reason} for job, reason in reasons.items()}
+    say_table(JOBS, rows(JOBS, jobs, places, width(), datetime.now(UTC)))
     waiting = [job["id"] for job in jobs if job["state"] == "queued"]
     if waiting:
         note(f"why a job is waiting: schedulearn explain {waiting[0]}", "dim")

@@ -8,7 +8,7 @@ import typer
 from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import next_steps, note, say, say_facts, say_json, say_table
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.cli.view import nodes as view
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import Json, size
@@ -72,12 +72,10 @@ def add(
     address: Annotated[
         str, typer.Argument(metavar="ADDRESS", help="ssh://USER@HOST, tcp://HOST:2376 (with TLS) or unix://PATH.")
     ],
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Its name. [default: its host]")] = None,
-    image: Annotated[str | None, typer.Option(metavar="IMAGE", help="For jobs that name none.")] = None,
-    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label; may be repeated.")] = None,
-    gpu_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="The name of its GPU model, for a job's gpu_type.")
-    ] = None,
+    name: Annotated[str | None, option("NAME", "Its name. [default: its host]")] = None,
+    image: Annotated[str | None, option("IMAGE", "For jobs that name none.")] = None,
+    label: Annotated[list[str] | None, option("KEY=VALUE", "A label; may be repeated.")] = None,
+    gpu_type: Annotated[str | None, option("TYPE", "The name of its GPU model, for a job's gpu_type.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a server with a Docker Engine. The service checks it first, and says why if it cannot be used.

@@ -7,7 +7,7 @@ import typer
 
 from schedulearn.cli.common.out import next_steps, say, say_facts, say_json, say_table
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.cli.view.table import Cell, Column
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import Json, clock
@@ -22,7 +22,7 @@ COLUMNS = (
     Column("PROBLEM", flex=True, wrap=True, need=100),
 )
 STYLES = {"sent": "green", "waiting": "yellow", "given up": "red"}
-User = Annotated[str | None, typer.Option(metavar="NAME", help="Another user's settings (administrators only).")]
+User = Annotated[str | None, option("NAME", "Another user's settings (administrators only).")]
 
 
 @app.callback(invoke_without_command=True)

@@ -7,7 +7,7 @@ import typer
 
 from schedulearn.cli.common.out import say, say_json
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, Job, verb_app
+from schedulearn.cli.common.verb import AsJson, Job, option, verb_app
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import size
 
@@ -20,7 +20,7 @@ def pull(
     path: Annotated[
         str | None, typer.Argument(metavar="PATH", help="A file or folder in the job's run folder; all if left out.")
     ] = None,
-    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to put them. [default: ./job-JOB]")] = None,
+    to: Annotated[Path | None, option("DIR", "Where to put them. [default: ./job-JOB]")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Fetch files from a job's run folder, also while it runs.

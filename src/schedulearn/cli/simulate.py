@@ -8,7 +8,7 @@ from schedulearn.cli.common.errors import Code
 from schedulearn.cli.common.out import next_steps, say, say_facts, say_json
 from schedulearn.cli.common.sim_options import sim_options, study_of
 from schedulearn.cli.common.study import run_study, write_files
-from schedulearn.cli.common.verb import AsJson, verb_app, with_options
+from schedulearn.cli.common.verb import AsJson, option, verb_app, with_options
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import Json, duration
 
@@ -18,9 +18,7 @@ app = verb_app()
 @app.command()
 @with_options(sim_options)
 def simulate(
-    policy: Annotated[
-        str, typer.Option(metavar="NAME|FILE.py:Class", help="A preset, or a class of your own in a file.")
-    ] = "fifo",
+    policy: Annotated[str, option("NAME|FILE.py:Class", "A preset, or a class of your own in a file.")] = "fifo",
     as_json: AsJson = False,
     **given: Any,
 ) -> None:

@@ -12,7 +12,7 @@ from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.job_options import with_job_options
 from schedulearn.cli.common.out import next_steps, note, note_hint, of_job, say, say_json
 from schedulearn.cli.common.service import ask_again, connect
-from schedulearn.cli.common.verb import HELP, AsJson, verb_app
+from schedulearn.cli.common.verb import HELP, AsJson, option, verb_app
 from schedulearn.wire.drafts import Spec, plain_values, spec_of
 from schedulearn.wire.words import Json
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 app = verb_app()
 Key = Annotated[
     str,
-    typer.Option(
-        "--key", metavar="KEY", help="Do not submit again if a job was submitted with this key. [default: a new one]"
-    ),
+    option("KEY", "Do not submit again if a job was submitted with this key. [default: a new one]", "--key"),
 ]
 _COMMAND = "schedulearn.command"  # where the words after `--` are kept
 

@@ -7,7 +7,7 @@ import typer
 
 from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.cli.view.table import Cell, Column
 from schedulearn.pinned import without_pin
 from schedulearn.wire.words import Json, clock
@@ -60,10 +60,9 @@ def _times(token: Json, now: datetime) -> tuple[str, str]:
 @app.command()
 def create(
     user: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The token's user; others than you need an administrator. [default: you]"),
+        str | None, option("NAME", "The token's user; others than you need an administrator. [default: you]")
     ] = None,
-    label: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "made on the command line",
+    label: Annotated[str, option("TEXT", "What it is for.")] = "made on the command line",
     as_json: AsJson = False,
 ) -> None:
     """Create a token. It is shown only once.
@@ -91,10 +90,9 @@ def create(
 @app.command()
 def link(
     user: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The token's user; others than you need an administrator. [default: you]"),
+        str | None, option("NAME", "The token's user; others than you need an administrator. [default: you]")
     ] = None,
-    page: Annotated[str, typer.Option(metavar="URL", help="The page's address, if it is not the service's.")] = "",
+    page: Annotated[str, option("URL", "The page's address, if it is not the service's.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Print a one-time login link to the web page.

@@ -13,7 +13,7 @@ from schedulearn.cli.common.errors import Code
 from schedulearn.cli.common.out import colourful, say_json
 from schedulearn.cli.common.out import width as terminal_width
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.wire.clean import clean
 from schedulearn.wire.types import JobState
 from schedulearn.wire.words import FINISHED
@@ -32,7 +32,7 @@ _IN_A_PIPE = 10_000  # columns: nothing is shortened
 @app.command()
 def top(
     once: Annotated[bool, typer.Option("--once", help="Print one frame and return.")] = False,
-    every: Annotated[float, typer.Option(min=0.2, metavar="SECONDS", help="How often to refresh.")] = 1.0,
+    every: Annotated[float, option("SECONDS", "How often to refresh.", min=0.2)] = 1.0,
     as_json: AsJson = False,
 ) -> int:
     """Live view: nodes and their use, running jobs with progress, loss and time left, the queue with reasons.

@@ -2,12 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.out import next_steps, of_job, say, say_facts, say_json
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, Job, verb_app
+from schedulearn.cli.common.verb import AsJson, Job, option, verb_app
 from schedulearn.wire.drafts import as_number, metric_name, moment
 from schedulearn.wire.drafts import target as read_target
 from schedulearn.wire.facts import needs, target_words
@@ -23,20 +21,14 @@ _NEVER = ("none", "never", "null", "off")
 @app.command()
 def update(
     job: Job,
-    priority: Annotated[int | None, typer.Option(metavar="0..100", help="Higher goes first.")] = None,
-    deadline: Annotated[str | None, typer.Option(metavar="TIME", help="6h, a date, or none.")] = None,
-    time_limit: Annotated[str | None, typer.Option(metavar="DURATION", help="8h, 90m, or none.")] = None,
-    cpus_limit: Annotated[
-        str | None, typer.Option(metavar="CORES", help="Cores for each worker, from now on: 0.5, or none.")
-    ] = None,
-    workers: Annotated[
-        str | None, typer.Option(metavar="N|A..B", help="How many it should have, from now on: 2, or 2..6.")
-    ] = None,
+    priority: Annotated[int | None, option("0..100", "Higher goes first.")] = None,
+    deadline: Annotated[str | None, option("TIME", "6h, a date, or none.")] = None,
+    time_limit: Annotated[str | None, option("DURATION", "8h, 90m, or none.")] = None,
+    cpus_limit: Annotated[str | None, option("CORES", "Cores for each worker, from now on: 0.5, or none.")] = None,
+    workers: Annotated[str | None, option("N|A..B", "How many it should have, from now on: 2, or 2..6.")] = None,
     target: Annotated[
         str | None,
-        typer.Option(
-            metavar="[NAME=]VALUE[:stop]", help="The metric's value that is good enough: loss=0.05, 0.05:stop, or none."
-        ),
+        option("[NAME=]VALUE[:stop]", "The metric's value that is good enough: loss=0.05, 0.05:stop, or none."),
     ] = None,
     as_json: AsJson = False,
 ) -> int:

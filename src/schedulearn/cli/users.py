@@ -1,18 +1,17 @@
 """`users`: who may use the service."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.cli.view.table import Cell, Column
 from schedulearn.wire.words import Json
 
 app = verb_app()
-ROLES = ("admin", "user")
 COLUMNS = (
     Column("NAME", flex=True),
     Column("ROLE"),
@@ -21,17 +20,13 @@ COLUMNS = (
     Column("MAX PRIORITY", right=True),
 )
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
-Role = Annotated[str | None, typer.Option(metavar="admin|user", help="An admin may change all jobs and settings.")]
-Uid = Annotated[
-    int | None, typer.Option(min=1000, metavar="N", help="Jobs run as this account of the machine, 1000 or above.")
-]
-Gid = Annotated[int | None, typer.Option(min=1000, metavar="N", help="Jobs run in this group of the machine.")]
+Role = Annotated[Literal["admin", "user"] | None, option("admin|user", "An admin may change all jobs and settings.")]
+Uid = Annotated[int | None, option("N", "Jobs run as this account of the machine, 1000 or above.", min=1000)]
+Gid = Annotated[int | None, option("N", "Jobs run in this group of the machine.", min=1000)]
 Root = Annotated[
     bool | None, typer.Option("--root/--no-root", help="Plain processes of this user run as root, with all rights.")
 ]
-MaxPriority = Annotated[
-    int | None, typer.Option(min=0, max=100, metavar="0..100", help="The highest priority this user may ask for.")
-]
+MaxPriority = Annotated[int | None, option("0..100", "The highest priority this user may ask for.", min=0, max=100)]
 
 
 @app.callback(invoke_without_command=True)
@@ -82,7 +77,7 @@ def add(
       schedulearn users add ann --uid 1001 --gid 1001 --max-priority 70
     """
     with connect() as client:
-        user = client.add_user(name, _role(role) or "user", uid, gid, max_priority, root=bool(root))
+        user = client.add_user(name, role or "user", uid, gid, max_priority, root=bool(root))
     _say(user, "added", as_json)
 
 
@@ -102,7 +97,7 @@ def update(
     Example:
       schedulearn users update ann --role admin
     """
-    given: dict[str, Any] = {"role": _role(role), "uid": uid, "gid": gid, "root": root, "max_priority": max_priority}
+    given: dict[str, Any] = {"role": role, "uid": uid, "gid": gid, "root": root, "max_priority": max_priority}
     changes = {key: value for key, value in given.items() if value is not None}
     if not changes:
         raise Failure("nothing to change", allowed="--role, --uid, --gid, --root, --max-priority")
@@ -125,12 +120,6 @@ def remove(name: Name, as_json: AsJson = False) -> None:
         say_json({"removed": name})
     else:
         say(f"User {name} removed.")
-
-
-def _role(given: str | None) -> str | None:
-    if given is not None and given not in ROLES:
-        raise Failure(f"there is no role {given!r}", field="--role", allowed=" or ".join(ROLES))
-    return given
 
 
 def _shown(value: object) -> str:

@@ -3,12 +3,10 @@
 import time
 from typing import Annotated, Any
 
-import typer
-
 from schedulearn.cli.common.errors import Code
 from schedulearn.cli.common.out import of_job, say, say_json
 from schedulearn.cli.common.service import connect, for_each
-from schedulearn.cli.common.verb import AsJson, Jobs, verb_app
+from schedulearn.cli.common.verb import AsJson, Jobs, option, verb_app
 from schedulearn.wire.words import Json, duration, why
 
 app = verb_app()
@@ -18,7 +16,7 @@ app = verb_app()
 def wait(
     jobs: Jobs,
     timeout: Annotated[
-        float | None, typer.Option(min=0, metavar="SECONDS", help="Give up after this long; the jobs keep running.")
+        float | None, option("SECONDS", "Give up after this long; the jobs keep running.", min=0)
     ] = None,
     as_json: AsJson = False,
 ) -> int:

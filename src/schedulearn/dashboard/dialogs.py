@@ -6,7 +6,8 @@ from nicegui import ui
 
 from schedulearn.client import ClientError
 from schedulearn.dashboard.live import Live, heading
-from schedulearn.dashboard.markup import Safe, el
+from schedulearn.dashboard.markup import Safe
+from schedulearn.dashboard.views.parts import problem as problem_of
 
 Act = Callable[[], Awaitable[object]]
 
@@ -56,7 +57,7 @@ class Dialog:
         try:
             await act()
         except ClientError as problem:
-            self._problem.show(el("p", str(problem), class_="problem", role="alert"))
+            self._problem.show(problem_of(str(problem)))
             return False
         self._problem.show(Safe(""))
         return True

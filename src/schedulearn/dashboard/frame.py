@@ -1,12 +1,12 @@
 """What every page has: the bar at the top, a line for trouble, and the loop that keeps it fresh."""
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from fastapi import Request
 from nicegui import ui
 
-from schedulearn.client import ApiError, NoSuchJob, ServiceUnreachable, types
+from schedulearn.client import ApiError, Client, NoSuchJob, ServiceUnreachable, types
 from schedulearn.dashboard.guard import login_address
 from schedulearn.dashboard.live import Live
 from schedulearn.dashboard.markup import Safe, el, join
@@ -14,6 +14,7 @@ from schedulearn.dashboard.session import KEY, Session
 from schedulearn.dashboard.unseen import counted
 from schedulearn.dashboard.views.parts import panel
 
+T = TypeVar("T")
 EVERY = 1.0  # seconds between two looks
 _PATIENCE = 120.0  # seconds
 _HEAD = (
@@ -69,14 +70,20 @@ class Frame:
         ui.context.client.status_code = 404
         Live(panel(title, el("p", f"{words} ", el("a", link, href=href), class_="empty")))
 
-    def load_again(self) -> None:
-        """For a page that could not even be begun: load it anew as soon as the service answers."""
+    async def first(self, call: Callable[[Client], T]) -> T | None:
+        """What a page cannot be made without. None if the service does not answer; then it is loaded anew."""
+        found: list[T] = []
 
-        async def look() -> None:
+        async def ask() -> None:
+            found.append(await self.session.ask(call))
+
+        async def again() -> None:
             await self.session.overview()
             ui.navigate.reload()
 
-        self.keep(look)
+        if not await self.attempt(ask):
+            self.keep(again)
+        return found[0] if found else None
 
     async def attempt(self, look: Callable[[], Awaitable[object]]) -> bool:
         """Do something that needs the service; whether it answered. Trouble is told; NoSuchJob is raised."""
@@ -111,7 +118,7 @@ def _bar(user: types.User, here: str) -> Safe:
 
 
 def _away(problem: str) -> Safe:
-    words = "The service does not answer; what you see is how it was last. Trying again …"
+    words = "The service does not answer; this is the last known state. Retrying …"
     return el("p", el("b", words), " ", el("span", problem), class_="problem")
 
 

@@ -194,11 +194,11 @@ def _bounded(receive: Receive, most: int) -> Receive:
         try:
             message = await asyncio.wait_for(receive(), until - time.monotonic())
         except TimeoutError:
-            raise HTTPException(408, "this did not arrive in time") from None
+            raise HTTPException(408, "the request did not arrive in time") from None
         seen += len(message.get("body", b""))
         complete = not message.get("more_body", False)
         if seen > most:
-            raise HTTPException(413, "this is too large")
+            raise HTTPException(413, "the request is too large")
         return message
 
     return bounded
@@ -208,7 +208,7 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})
     else:
-        await Response("this did not come from the page itself", 403)(scope, receive, send)
+        await Response("the request does not come from this page", 403)(scope, receive, send)
 
 
 class _Protected:

@@ -1,6 +1,7 @@
 """Parts of a page that the server draws: markup that is patched into the browser's in place, and charts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from nicegui import ui
@@ -28,6 +29,26 @@ class Live(Element, component="static/live.js"):
 
 def heading(text: str) -> Live:
     return Live(join(text), tag="h2")
+
+
+@contextmanager
+def section(title: str, kind: str = "") -> Iterator[None]:
+    """A panel; what is made inside of it is its content."""
+    with ui.element("section").classes(f"panel {kind}"):
+        heading(title)
+        yield
+
+
+@contextmanager
+def columns() -> Iterator[tuple[ui.element, ui.element]]:
+    """A wide column, and a narrow one beside it."""
+    with ui.element("div").classes("columns wide"):
+        yield ui.element("div").classes("main"), ui.element("div").classes("side")
+
+
+def action(words: str, act: Callable[[], Any], kind: str = "") -> ui.button:
+    """One of the buttons that do something with what a page shows."""
+    return ui.button(words, on_click=act, color=None).props("outline no-caps dense").classes(f"action {kind}")
 
 
 def redraw(chart: ui.echart, option: Mapping[str, Any]) -> None:

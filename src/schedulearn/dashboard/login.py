@@ -13,9 +13,10 @@ from schedulearn.dashboard.guard import address_in, cookie_for, cookie_name, is_
 from schedulearn.dashboard.logins import LogIns
 from schedulearn.dashboard.markup import Safe, el, join
 from schedulearn.dashboard.session import Sessions
+from schedulearn.dashboard.views.parts import problem as problem_of
 
 _ENDED = (
-    "Your log-in has ended: it was revoked, not used for 30 days, or made from another network address. "
+    "Your session has ended: it was revoked, was not used for 30 days, or began at another network address. "
     "Please log in again."
 )
 _TOO_LONG = 10_000  # bytes of a form
@@ -94,7 +95,7 @@ def _welcome(request: Request, login: str, wanted: str) -> Response:
 def _button(code: str) -> Response:
     form = el(
         "form",
-        el("p", "This link logs you in, once."),
+        el("p", "This link logs you in once."),
         el("input", type="hidden", name="once", value=code),
         el("button", "Log in", type="submit", class_="primary", autofocus=True),
         method="post",
@@ -104,7 +105,7 @@ def _button(code: str) -> Response:
 
 
 def _form(wanted: str, problem: str = "", status: int = 200) -> Response:
-    said = el("p", problem, class_="problem", role="alert") if problem else None
+    said = problem_of(problem) if problem else None
     form = el(
         "form",
         el("label", "Token", for_="token"),
@@ -116,9 +117,9 @@ def _form(wanted: str, problem: str = "", status: int = 200) -> Response:
     )
     hint = el(
         "p",
-        "Or have a link that logs you in, once: ",
+        "Or get a one-time login link: ",
         el("code", "schedulearn tokens link"),
-        ". Whoever started the service has seen one already.",
+        ". The service also prints one when it starts.",
         class_="hint",
     )
     return _page("Log in", join(said, form, hint), status=status)
@@ -126,7 +127,7 @@ def _form(wanted: str, problem: str = "", status: int = 200) -> Response:
 
 def away_page(problem: str) -> Response:
     """In place of any page, while the service does not answer."""
-    words = el("p", "The service does not answer. This page tries again by itself.", class_="problem", role="alert")
+    words = problem_of("The service does not answer. This page retries by itself.")
     again = el("meta", http_equiv="refresh", content="3")
     return _page("No answer", join(words, el("p", problem, class_="hint")), again, 503)
 

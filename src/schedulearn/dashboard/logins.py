@@ -81,7 +81,7 @@ class LogIns:
                 file.write(content)
             fresh.replace(self._file)
         except OSError as problem:
-            log.warning("log-ins to the page will end with it: %s", problem)
+            log.warning("log-ins cannot be saved and end with the page: %s", problem)
 
 
 def _load(file: Path) -> dict[str, _Kept]:
@@ -90,7 +90,7 @@ def _load(file: Path) -> dict[str, _Kept]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, AttributeError) as problem:
-        log.warning("everybody has to log in to the page again: %s", problem)
+        log.warning("all users have to log in to the page again: %s", problem)
         return {}
 
 

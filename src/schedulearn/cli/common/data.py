@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from schedulearn.cli.common.errors import Failure
+from schedulearn.cli.common.verb import option
 
 ROLES = ("api", "scheduler")
 PAGE = "dashboard"  # the page alone: it may run beside a service, so it leaves its word in a file of its own
@@ -23,7 +22,7 @@ def default_data() -> Path:
 
 Data = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="The data folder. [default: $SCHEDULEARN_DATA or ~/.schedulearn]"),
+    option("DIR", "The data folder. [default: $SCHEDULEARN_DATA or ~/.schedulearn]"),
 ]
 
 

@@ -4,13 +4,12 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from schedulearn.cli.common.errors import Failure
+from schedulearn.cli.common.verb import option
 
 Params = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="A parameter; KEY=@FILE takes numbers from a file, one a line. Repeatable."),
+    option("KEY=VALUE", "A parameter; KEY=@FILE takes numbers from a file, one a line. Repeatable."),
 ]
 
 

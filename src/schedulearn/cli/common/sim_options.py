@@ -11,6 +11,7 @@ from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import note
 from schedulearn.cli.common.params import Params, params_of
 from schedulearn.cli.common.service import connect
+from schedulearn.cli.common.verb import option
 
 if TYPE_CHECKING:
     from schedulearn.lab.sim.run import BadRequest, Study
@@ -25,52 +26,40 @@ _SHOWN = 5  # malformed rows, and jobs that are too large, of which a line is sh
 def sim_options(
     trace: Annotated[
         Text,
-        typer.Option(
-            metavar="FILE|synthetic:…",
-            help="The workload: a file, or generated, such as synthetic:philly?jobs=1000&load=0.9.",
-        ),
+        option("FILE|synthetic:…", "The workload: a file, or generated, such as synthetic:philly?jobs=1000&load=0.9."),
     ] = None,
     history: Annotated[
         bool, typer.Option("--history", help="Replay what the service has run, instead of a trace.")
     ] = False,
     format: Annotated[
-        Text,
-        typer.Option(
-            metavar="NAME", help="philly, elasticflow, pollux, tiresias, schedulearn. [default: by its header]"
-        ),
+        Text, option("NAME", "philly, elasticflow, pollux, tiresias, schedulearn. [default: by its header]")
     ] = None,
     profiles: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Measured profiles of a pollux workload. [default: beside it]")
+        Path | None, option("DIR", "Measured profiles of a pollux workload. [default: beside it]")
     ] = None,
-    cluster: Annotated[
-        Text, typer.Option(metavar="16x4|2x8c|FILE.yaml", help="Nodes × GPUs, nodes × cores, or a list of nodes.")
-    ] = None,
-    order: Annotated[Text, typer.Option(metavar="NAME", help="The order stage, instead of the policy's.")] = None,
-    allocate: Annotated[Text, typer.Option(metavar="NAME", help="The allocate stage, likewise.")] = None,
-    place: Annotated[Text, typer.Option(metavar="NAME", help="The place stage, likewise.")] = None,
-    share: Annotated[
-        Text, typer.Option(metavar="NAME", help="The share stage (CPU on a shared node): fair, flowcon.")
-    ] = None,
-    migrate: Annotated[Text, typer.Option(metavar="NAME", help="The migrate stage: none, consolidate, specon.")] = None,
+    cluster: Annotated[Text, option("16x4|2x8c|FILE.yaml", "Nodes × GPUs, nodes × cores, or a list of nodes.")] = None,
+    order: Annotated[Text, option("NAME", "The order stage, instead of the policy's.")] = None,
+    allocate: Annotated[Text, option("NAME", "The allocate stage, likewise.")] = None,
+    place: Annotated[Text, option("NAME", "The place stage, likewise.")] = None,
+    share: Annotated[Text, option("NAME", "The share stage (CPU on a shared node): fair, flowcon.")] = None,
+    migrate: Annotated[Text, option("NAME", "The migrate stage: none, consolidate, specon.")] = None,
     param: Params = None,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Policies know the true durations instead of estimating them.")
     ] = False,
-    restart_cost: Annotated[Duration, typer.Option(metavar="S", help="Time lost when a job starts again.")] = "0",
+    restart_cost: Annotated[Duration, option("S", "Time lost when a job starts again.")] = "0",
     checkpoint_every: Annotated[
-        Duration, typer.Option(metavar="S", help="Work between two checkpoints; 0: a job saves when it is stopped.")
+        Duration, option("S", "Work between two checkpoints; 0: a job saves when it is stopped.")
     ] = "0",
     locality_penalty: Annotated[
-        float, typer.Option(metavar="X", help="Share of its speed that a job on several nodes loses, 0 to 1.")
+        float, option("X", "Share of its speed that a job on several nodes loses, 0 to 1.")
     ] = 0.0,
-    node_mtbf: Annotated[
-        Duration, typer.Option(metavar="S", help="Mean time between failures of a node; 0: none.")
-    ] = "0",
-    node_repair: Annotated[Duration, typer.Option(metavar="S", help="Time until a failed node is back.")] = "1h",
+    node_mtbf: Annotated[Duration, option("S", "Mean time between failures of a node; 0: none.")] = "0",
+    node_repair: Annotated[Duration, option("S", "Time until a failed node is back.")] = "1h",
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of all random numbers.")] = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Only the first N jobs.")] = None,
+    jobs: Annotated[int | None, option("N", "Only the first N jobs.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a trace with malformed rows.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write CSV files and report.html there.")] = None,
+    out: Annotated[Path | None, option("DIR", "Write CSV files and report.html there.")] = None,
 ) -> None:
     """Only its signature is used."""
 

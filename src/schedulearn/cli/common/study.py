@@ -3,17 +3,17 @@
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedulearn.cli.common.errors import Code, Failure, show_failure
 from schedulearn.cli.common.out import note
+from schedulearn.cli.common.progress import progress_bars
 
 if TYPE_CHECKING:
     from schedulearn.lab.sim.metrics import Result
-    from schedulearn.lab.sim.parallel import Told
     from schedulearn.lab.sim.run import PolicyFailed, Study
 
 _NOTE_EVERY = 0.2  # seconds
@@ -26,8 +26,8 @@ def run_study(
     from schedulearn.lab.sim.parallel import run_all
     from schedulearn.lab.sim.run import PolicyFailed
 
-    with _noted(study, progress) if progress else _progress(study) as told:
-        outcomes = run_all(study, told, processes)
+    with _noted(study, progress) if progress else progress_bars("jobs", len(study.workload.jobs)) as told:
+        outcomes = run_all(study, lambda choice, done: told(choice.label, done), processes)
     failures = [outcome for outcome in outcomes if isinstance(outcome, PolicyFailed)]
     for failed in failures:
         show_failure(Failure(str(failed), Code.JOB_FAILED, hint="\n".join(failed.trace.strip().splitlines()[-6:])))
@@ -49,27 +49,34 @@ def write_files(
     from schedulearn.lab.sim.report import write_report
 
     report = folder / "report.html"
-    try:
+    with writing(folder):
         write_report(report, study, results, failures, ["schedulearn", *sys.argv[1:]])
         return [report, write_summary(folder, study, results), *write_csv(folder, study, results)]
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """A folder of results that cannot be written to, in words."""
+    try:
+        yield
     except OSError as error:
         raise Failure(f"cannot write {error.filename or folder}: {error.strerror}", field="--out") from error
 
 
 @contextmanager
-def _noted(study: "Study", file: Path) -> Iterator["Told"]:
+def _noted(study: "Study", file: Path) -> Iterator[Callable[[str, float], None]]:
     """Into a file for another program, which always finds it whole; a few times a second is enough for it."""
     total = len(study.workload.jobs)
-    known: dict[str, int] = {}
+    known: dict[str, float] = {}
     written = 0.0
 
     def write(policy: str) -> None:
-        noted = {"policy": policy, "done": sum(known.values()), "total": total * len(study.choices)}
+        noted = {"policy": policy, "done": int(sum(known.values())), "total": total * len(study.choices)}
         partial = file.with_name(file.name + ".partial")
         partial.write_text(json.dumps(noted), "utf-8")
         partial.replace(file)
 
-    def told(policy: str, done: int) -> None:
+    def told(policy: str, done: float) -> None:
         nonlocal written
         begun = policy not in known
         known[policy] = done
@@ -77,26 +84,4 @@ def _noted(study: "Study", file: Path) -> Iterator["Told"]:
             write(policy)
             written = time.monotonic()
 
-    yield lambda choice, done: told(choice.label, done)
-
-
-@contextmanager
-def _progress(study: "Study") -> Iterator["Told"]:
-    """A bar for each policy, on a terminal alone."""
-    if not sys.stderr.isatty():
-        yield lambda _choice, _done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-    total = len(study.workload.jobs)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}/{task.total:,} jobs"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
-        tasks: dict[str, TaskID] = {}
-
-        def told(label: str, done: int) -> None:
-            if label not in tasks:
-                tasks[label] = progress.add_task(label, total=total)
-            progress.update(tasks[label], completed=done)
-
-        yield lambda choice, done: told(choice.label, done)
+    yield told

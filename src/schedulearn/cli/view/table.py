@@ -1,25 +1,16 @@
 """One description of a table, two looks: fitted to a terminal's width, or whole and plain for a pipe."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from schedulearn.cli.view.text import Paint, broken, columns_of, filled, shortened
 from schedulearn.wire.clean import clean
+from schedulearn.wire.words import STATE_STYLE
 
 _GAP = "  "
 _LEAST = 8  # letters that a shortened column keeps
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    title: str
-    right: bool = False  # numbers are aligned at the right
-    flex: bool = False  # may be shortened on a terminal
-    need: int = 0  # may be left out where there is no room: the one that needs most goes first
-    keep: int = 12  # letters of a flexible one that should be left before another one is left out for it
-    wrap: bool = False  # broken into lines instead of shortened
 
 
 class Cell(NamedTuple):
@@ -27,7 +18,28 @@ class Cell(NamedTuple):
     style: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    title: str
+    of: Callable[[Any], "Cell | str"] | None = None  # makes its cell; in rows that are given nothing does
+    right: bool = False  # numbers are aligned at the right
+    flex: bool = False  # may be shortened on a terminal
+    need: int = 0  # may be left out where there is no room: the one that needs most goes first
+    keep: int = 12  # letters of a flexible one that should be left before another one is left out for it
+    wrap: bool = False  # broken into lines instead of shortened
+
+
 Row = Sequence[Cell | str]
+
+
+def rows_of(columns: Sequence[Column], things: Iterable[Any]) -> list[Row]:
+    """A row for each thing, made by the columns."""
+    return [[column.of(thing) if column.of else "" for column in columns] for thing in things]
+
+
+def styled(state: str) -> Cell:
+    """A state in its colour."""
+    return Cell(state, STATE_STYLE.get(state, ""))
 
 
 def _cell(value: Cell | str) -> Cell:

@@ -8,6 +8,7 @@ from nicegui import ui
 from schedulearn.client import FINISHED, Client, ClientError, types
 from schedulearn.dashboard import dialogs
 from schedulearn.dashboard.frame import Frame
+from schedulearn.dashboard.live import action
 from schedulearn.dashboard.views import job as view
 
 
@@ -39,8 +40,7 @@ class Actions:
                 button.set_visibility(fits(job))
 
     def _add(self, words: str, act: Callable[[], Any], fits: Callable[[types.Job], bool], kind: str = "") -> None:
-        button = ui.button(words, on_click=act, color=None).props("outline no-caps dense").classes(f"action {kind}")
-        self._buttons.append((button, fits))
+        self._buttons.append((action(words, act, kind), fits))
 
     async def _do(self, call: Callable[[Client], object]) -> None:
         await self._frame.session.ask(call)
@@ -52,26 +52,26 @@ class Actions:
     # --- what the buttons do
 
     async def _pause(self) -> None:
-        await dialogs.tell(lambda: self._do(lambda client: client.pause(self._job["id"])), "It is being paused.")
+        await dialogs.tell(lambda: self._do(lambda client: client.pause(self._job["id"])), "The job is being paused.")
 
     async def _resume(self) -> None:
-        await dialogs.tell(lambda: self._do(lambda client: client.resume(self._job["id"])), "It goes on.")
+        await dialogs.tell(lambda: self._do(lambda client: client.resume(self._job["id"])), "The job is being resumed.")
 
     def _cancel(self) -> None:
         job = self._job["id"]
-        words = "It is told to save and stop, and is kept as cancelled."
+        words = "The job is told to save and stop. Its history and files are kept."
         act = lambda: self._do(lambda client: client.cancel(job))  # noqa: E731
-        dialogs.confirm(f"Cancel job {job}?", words, "Cancel it", act, "It is being cancelled.")
+        dialogs.confirm(f"Cancel job {job}?", words, "Cancel it", act, "The job is being cancelled.")
 
     def _delete(self) -> None:
         job = self._job["id"]
-        words = "It is stopped at once if it runs. Its output, files and curves are removed for good."
+        words = "The job is stopped at once if it is running. Its output, files and metrics are deleted for good."
 
         async def act() -> None:
             await self._frame.session.ask(lambda client: client.delete(job))
             ui.navigate.to("/jobs")
 
-        dialogs.confirm(f"Delete job {job}?", words, "Delete it", act, "It is being deleted.")
+        dialogs.confirm(f"Delete job {job}?", words, "Delete it", act, "The job is being deleted.")
 
     def _priority(self) -> None:
         act = lambda text: self._update(priority=_number(text))  # noqa: E731
@@ -99,7 +99,7 @@ class Actions:
             return
         able = [one["node"] for one in found if one["problem"] is None]
         act = lambda node: self._do(lambda client: client.migrate(job, node))  # noqa: E731
-        done = "It saves, stops, and goes on there."
+        done = "The job saves, stops, and continues there."
         dialogs.choose(f"Move job {job}", "To", able, act, "Move it", done, view.not_there(found))
 
     def _copy(self) -> None:

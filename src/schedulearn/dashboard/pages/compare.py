@@ -5,14 +5,15 @@ from nicegui import ui
 from schedulearn.client import ApiError, Client, ClientError, types
 from schedulearn.dashboard.dialogs import tell
 from schedulearn.dashboard.frame import Frame
-from schedulearn.dashboard.live import Live, heading
+from schedulearn.dashboard.live import Live, section
 from schedulearn.dashboard.markup import Safe, el
 from schedulearn.dashboard.pick import Pick
 from schedulearn.dashboard.views import studies as view
+from schedulearn.dashboard.views.parts import problem as problem_of
 
 MOST_TRACE = 800_000  # bytes; the service says so as well
 _USUAL = ("fifo", "srjf", "schedulearn")
-_HISTORY, _TRACE = "what this service has run", "a trace of mine"
+_HISTORY, _TRACE = "this service's history", "a trace file"
 
 
 class Compare:
@@ -21,12 +22,11 @@ class Compare:
     def __init__(self, frame: Frame, policy: types.Policy) -> None:
         self._frame = frame
         self._study: types.Study | None = None
-        with ui.element("section").classes("panel compare"):
-            heading("Compare")
+        with section("Compare", "compare"):
             Live(
                 el(
                     "p",
-                    "Replay a workload under several policies, beside the service and without haste.",
+                    "Replay a workload under several policies, in the background.",
                     class_="empty",
                 )
             )
@@ -37,7 +37,9 @@ class Compare:
                 )
                 self._pick = Pick("Trace file", MOST_TRACE, self._picked)
                 self._told = Live()
-                self._cluster = ui.input("Cluster", placeholder="our servers").props("outlined dense stack-label")
+                self._cluster = ui.input("Cluster", placeholder="this service's servers").props(
+                    "outlined dense stack-label"
+                )
                 self._cluster.props('hint="or 16x4: nodes × GPUs; 2x8c: nodes × cores"')
                 with ui.element("div").classes("buttons"):
                     self._go = ui.button("Compare", on_click=self._start).props("unelevated no-caps")
@@ -70,9 +72,7 @@ class Compare:
     def _picked(self) -> None:
         kb = f"{self._pick.file}, {max(1, self._pick.size // 1000):,} kB"
         if self._pick.too_large:
-            self._told.show(
-                el("p", f"{kb}: too large, at most {MOST_TRACE // 1000} kB", class_="problem", role="alert")
-            )
+            self._told.show(problem_of(f"{kb}: too large, at most {MOST_TRACE // 1000} kB"))
         else:
             self._told.show(el("p", kb, class_="note"))
 
@@ -80,7 +80,7 @@ class Compare:
         try:
             self._show(await self._ask())
         except ClientError as problem:
-            self._told.show(el("p", str(problem), class_="problem", role="alert"))
+            self._told.show(problem_of(str(problem)))
         else:
             self._told.show(Safe(""))
 
@@ -88,18 +88,18 @@ class Compare:
         policies = [name for name, box in self._choices.items() if box.value]
         cluster = str(self._cluster.value or "").strip().replace("×", "x")
         if not policies:
-            raise ClientError("Tick a policy or two.")
+            raise ClientError("Select at least one policy.")
         if self._source.value == _HISTORY:
             return await self._frame.session.ask(lambda client: client.compare(policies, cluster=cluster))
         if self._pick.too_large or not self._pick.text:
-            raise ClientError("Pick a trace first: a table with a known header, or JSON lines.")
+            raise ClientError("Choose a trace first: a table with a known header, or JSON lines.")
         text, name = self._pick.text, self._pick.file
         return await self._frame.session.ask(lambda client: client.compare(policies, text, name, cluster))
 
     async def _cancel(self) -> None:
         if self._study:
             name = self._study["name"]
-            await tell(lambda: self._frame.session.ask(lambda client: client.cancel_study(name)), "It is cancelled.")
+            await tell(lambda: self._frame.session.ask(lambda client: client.cancel_study(name)), "Cancelled.")
             await self._frame.attempt(self.look)
 
     async def look(self) -> None:

@@ -7,7 +7,7 @@ from nicegui import ui
 
 from schedulearn.client import FINISHED, NoSuchJob, types
 from schedulearn.dashboard.frame import Frame, serve
-from schedulearn.dashboard.live import Live, Output, heading, redraw
+from schedulearn.dashboard.live import Live, Output, columns, heading, redraw, section
 from schedulearn.dashboard.markup import el
 from schedulearn.dashboard.pages.actions import Actions
 from schedulearn.dashboard.views import charts
@@ -28,13 +28,11 @@ async def job(request: Request, number: str) -> None:
     try:
         if found is None:
             raise NoSuchJob(404, "", f"there is no job {number}")
-        watched = found
-        if not await frame.attempt(lambda: frame.session.ask(watched.look)):
-            frame.load_again()
+        if await frame.first(found.look) is None:
             return
     except NoSuchJob as problem:
         with page:
-            frame.missing("No such job", f"{problem}.", "See which there are", "/jobs")
+            frame.missing("No such job", f"{problem}.", "List all jobs", "/jobs")
         return
     with page:
         JobPage(frame, found)
@@ -52,22 +50,21 @@ class JobPage:
             self._head = Live().classes("title")
             self._actions = Actions(frame, watch.job, self._look)
         self._standing = Live()
-        with ui.element("div").classes("columns wide"):
-            with ui.element("div").classes("main"):
+        with columns() as (main, side):
+            with main:
                 self._curves()
                 self._console()
-            with ui.element("div").classes("side"):
+            with side:
                 self._story, self._about, self._attempts, self._spec = Live(), Live(), Live(), Live()
         self._draw(watch.job)
         frame.keep(self._follow)
 
     def _curves(self) -> None:
         with ui.element("section").classes("panel") as self._learning:
-            heading("Learning")
-            self._curve = ui.echart({}, renderer="svg").classes("curve").props('aria-label="Learning"')
-        with ui.element("section").classes("panel"):
-            heading("Over time")
-            self._no_use = Live(el("p", "Nothing was measured yet.", class_="empty"))
+            heading("Metrics")
+            self._curve = ui.echart({}, renderer="svg").classes("curve").props('aria-label="Metrics"')
+        with section("Over time"):
+            self._no_use = Live(el("p", "Nothing has been measured yet.", class_="empty"))
             self._strips = ui.echart({}, renderer="svg").classes("strips").props('aria-label="Over time"')
 
     def _console(self) -> None:

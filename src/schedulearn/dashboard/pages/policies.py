@@ -5,7 +5,7 @@ from nicegui import ui
 
 from schedulearn.client import Client, types
 from schedulearn.dashboard.frame import Frame, serve
-from schedulearn.dashboard.live import Live, heading
+from schedulearn.dashboard.live import Live, action, columns, section
 from schedulearn.dashboard.pages.compare import Compare
 from schedulearn.dashboard.pages.switch import switch
 from schedulearn.dashboard.views import policies as view
@@ -18,16 +18,11 @@ def register() -> None:
 async def policies(request: Request) -> None:
     frame = Frame(request, "Policies", "/policies")
     page = ui.element("div").classes("page")
-    found: list[types.Policy] = []
-
-    async def first() -> None:
-        found.append(await frame.session.ask(Client.policy))
-
-    if not await frame.attempt(first):
-        frame.load_again()
+    policy = await frame.first(Client.policy)
+    if policy is None:
         return
     with page:
-        shown = PoliciesPage(frame, found[0])
+        shown = PoliciesPage(frame, policy)
     await frame.attempt(shown.compare.begin)
 
 
@@ -37,17 +32,15 @@ class PoliciesPage:
     def __init__(self, frame: Frame, policy: types.Policy) -> None:
         self._frame, self._policy = frame, policy
         self._cards: dict[str, Live] = {}
-        with ui.element("div").classes("columns wide"):
-            with ui.element("div").classes("main"):
+        with columns() as (main, side):
+            with main:
                 self.compare = Compare(frame, policy)
-            with ui.element("div").classes("side"):
+            with side:
                 self._in_force = Live()
         self.compare.make_result()
-        with ui.element("section").classes("panel"):
-            heading("Policies")
-            with ui.element("div").classes("cards"):
-                for name in policy["available"]["presets"]:
-                    self._card(name)
+        with section("Policies"), ui.element("div").classes("cards"):
+            for name in policy["available"]["presets"]:
+                self._card(name)
         self._draw(policy)
         frame.keep(self._follow)
 
@@ -55,10 +48,8 @@ class PoliciesPage:
         with ui.element("article").classes("preset").props(f'aria-label="{name}"'):
             self._cards[name] = Live()
             if self._frame.session.user["role"] == "admin":
-                button = ui.button(
-                    "Use", on_click=lambda: switch(self._frame, self._policy, name, self._look), color=None
-                )
-                button.props(f'outline no-caps dense aria-label="Use {name}"').classes("action")
+                use = action("Use", lambda: switch(self._frame, self._policy, name, self._look))
+                use.props(f'aria-label="Use {name}"')
 
     async def _follow(self) -> None:
         await self._look()

@@ -1,8 +1,6 @@
 """`/results`: reports of comparisons and experiments; `/results/NAME`: one of them."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from fastapi import Request
 from nicegui import ui
@@ -10,7 +8,7 @@ from nicegui import ui
 from schedulearn.client import ApiError, Client, types
 from schedulearn.dashboard import dialogs
 from schedulearn.dashboard.frame import Frame, serve
-from schedulearn.dashboard.live import Live
+from schedulearn.dashboard.live import Live, action
 from schedulearn.dashboard.views import studies as view
 from schedulearn.dashboard.views.parts import panel
 
@@ -37,22 +35,24 @@ async def results(request: Request) -> None:
 
 async def result(request: Request, name: str) -> None:
     frame = Frame(request, name, "/results")
-    found: list[types.Study] = []
-
-    async def first() -> None:
-        try:
-            found.append(await frame.session.ask(lambda client: client.study(name)))
-        except ApiError as problem:
-            if problem.status not in (404, 422):
-                raise
-
+    found = await frame.first(lambda client: _named(client, name))
+    if found is None:
+        return
     with ui.element("div").classes("page"):
-        if not await frame.attempt(first):
-            frame.load_again()
-        elif found:
+        if found:
             ResultPage(frame, found[0])
         else:
-            frame.missing("No such report", f"There is no report {name}.", "See which there are", "/results")
+            frame.missing("No such report", f"There is no report {name}.", "List all reports", "/results")
+
+
+def _named(client: Client, name: str) -> list[types.Study]:
+    """The one of this name, if there is one."""
+    try:
+        return [client.study(name)]
+    except ApiError as problem:
+        if problem.status not in (404, 422):
+            raise
+        return []
 
 
 class ResultPage:
@@ -65,8 +65,8 @@ class ResultPage:
             self._head = Live().classes("title")
             if study["yours"]:
                 with ui.element("div").classes("actions"):
-                    self._stop = _button("Cancel", self._cancel)
-                    _button("Delete", self._delete).classes("destroys")
+                    self._stop = action("Cancel", self._cancel)
+                    action("Delete", self._delete, "destroys")
         self._trouble, self._report = Live(), Live()
         self._draw(study)
         frame.keep(self._look)
@@ -90,9 +90,7 @@ class ResultPage:
 
     async def _cancel(self) -> None:
         name = self._study["name"]
-        await dialogs.tell(
-            lambda: self._frame.session.ask(lambda client: client.cancel_study(name)), "It is cancelled."
-        )
+        await dialogs.tell(lambda: self._frame.session.ask(lambda client: client.cancel_study(name)), "Cancelled.")
         await self._frame.attempt(self._look)
 
     def _delete(self) -> None:
@@ -102,10 +100,4 @@ class ResultPage:
             await self._frame.session.ask(lambda client: client.delete_study(name))
             ui.navigate.to("/results")
 
-        dialogs.confirm(
-            f"Delete {name}?", "Its report and files are removed for good.", "Delete it", act, "It is deleted."
-        )
-
-
-def _button(words: str, act: Callable[[], Any]) -> ui.button:
-    return ui.button(words, on_click=act, color=None).props("outline no-caps dense").classes("action")
+        dialogs.confirm(f"Delete {name}?", "Its report and files are deleted for good.", "Delete it", act, "Deleted.")

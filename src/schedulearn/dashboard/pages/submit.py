@@ -6,14 +6,14 @@ from typing import Any
 from fastapi import Request
 from nicegui import ui
 
-from schedulearn.client import ApiError, MaybeSubmitted, NoSuchJob, new_key
+from schedulearn.client import ApiError, Client, MaybeSubmitted, NoSuchJob, new_key
 from schedulearn.dashboard.frame import Frame, serve
-from schedulearn.dashboard.live import Live, heading
+from schedulearn.dashboard.live import Live, columns, section
 from schedulearn.dashboard.markup import Safe, el, join
 from schedulearn.dashboard.views import form
 from schedulearn.dashboard.views.parts import job_link, panel
 
-_MAYBE = "No answer: the job may have been made. Submit it once more, unchanged: no second one is made."
+_MAYBE = "No answer: the job may have been submitted. Submit it again, unchanged: it is never submitted twice."
 _PAUSE = 200  # milliseconds without a key until what was typed is looked at
 
 
@@ -23,26 +23,22 @@ def register() -> None:
 
 async def submit(request: Request, copy: str = "") -> None:
     frame = Frame(request, "Submit", "/submit")
-    found: list[form.Origin] = []
-
-    async def find() -> None:
-        found.append(await _origin(frame, int(copy)))
-
+    origin: form.Origin | None = None
     with ui.element("div").classes("page"):
         if copy.isascii() and copy.isdigit() and len(copy) < 16:
             try:
-                if not await frame.attempt(find):
-                    frame.load_again()
+                origin = await frame.first(lambda client: _origin(client, int(copy)))
+                if origin is None:
                     return
             except NoSuchJob as problem:
                 Live(el("p", f"{problem}: nothing to copy.", class_="problem"))
-        page = SubmitPage(frame, found[0] if found else None, copy if found else "")
+        page = SubmitPage(frame, origin, copy if origin else "")
     await frame.attempt(page.check)
     frame.keep(frame.session.overview)  # of which it shows nothing but whether the service is there
 
 
-async def _origin(frame: Frame, number: int) -> form.Origin:
-    job = await frame.session.ask(lambda client: client.job(number))
+def _origin(client: Client, number: int) -> form.Origin:
+    job = client.job(number)
     spec = dict(job["spec"])
     if not job["yours"]:
         spec["env"] = {}  # its values are its owner's
@@ -70,25 +66,22 @@ class SubmitPage:
         self._touched = {name for name, text in (origin.texts if origin else {}).items() if text}
         self._asked = 0  # so that a late answer is not taken for the newest
         self._keys = Keys()
-        with ui.element("div").classes("columns wide"):
-            with ui.element("div").classes("main"):
+        with columns() as (main, side):
+            with main:
                 for title, fields in form.GROUPS.items():
                     self._group(title, fields)
-            with ui.element("div").classes("side stays"):
-                with ui.element("section").classes("panel"):
-                    heading(f"A copy of job {copied}" if copied else "A new job")
+            with side.classes("stays"):
+                with section(f"A copy of job {copied}" if copied else "A new job"):
                     self._verdict = Live().props('role="status" aria-live="polite"')
                     with ui.element("div").classes("buttons"):
-                        ui.button("Submit it", on_click=self._submit, color="primary").props("unelevated no-caps")
+                        ui.button("Submit job", on_click=self._submit, color="primary").props("unelevated no-caps")
                 self._line, self._yaml = Live(), Live()
                 Live(_files(origin, copied))
 
     def _group(self, title: str, fields: tuple[form.Field, ...]) -> None:
-        with ui.element("section").classes("panel"):
-            heading(title)
-            with ui.element("div").classes("form"):
-                for field in fields:
-                    self._fields[field.name] = self._field(field)
+        with section(title), ui.element("div").classes("form"):
+            for field in fields:
+                self._fields[field.name] = self._field(field)
 
     def _field(self, field: form.Field) -> Any:
         text = self._origin.texts[field.name] if self._origin else ""
@@ -143,12 +136,12 @@ class SubmitPage:
             made.error = faults.get(field) if field in self._touched else None
         told = [made.error for made in self._fields.values() if made.error]
         if not faults:
-            words = el("p", "Valid: it would be queued as ", el("b", name), ".", class_="fine")
+            words = el("p", "Valid: the job will be queued as ", el("b", name), ".", class_="fine")
         elif told or "" in faults:
-            count = "One field needs a look." if len(told) == 1 else f"{len(told)} fields need a look."
+            count = "One field is not valid." if len(told) == 1 else f"{len(told)} fields are not valid."
             words = el("p", faults.get("") or count, class_="problem")
         else:
-            words = el("p", "Fill in what is to be run.", class_="note")
+            words = el("p", "Enter a command.", class_="note")
         self._verdict.show(words)
 
     async def _submit(self) -> None:
@@ -190,7 +183,7 @@ def _files(origin: form.Origin | None, copied: str) -> Safe:
         words = join("The files of ", job_link(int(copied)), " as they were then: ", el("code", origin.spec["workdir"]))
     else:
         words = join(
-            "None: it runs in an empty folder. To send a folder along, run the command line there without ",
+            "None: the job runs in an empty folder. To include a folder, submit on the command line there without ",
             el("code", "--no-workdir"), ", or copy a job that has one.",
         )  # fmt: skip
     return panel("Files", el("p", words, class_="words"))

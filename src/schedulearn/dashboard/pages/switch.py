@@ -25,7 +25,7 @@ def switch(frame: Frame, policy: types.Policy, preset: str, again: Callable[[], 
         await frame.session.ask(lambda client: client.set_policy(preset, stages, params))
         await again()
 
-    asked.offer("Use it", act, f"{preset} decides from now on.")
+    asked.offer("Use it", act, f"The policy is now {preset}.")
 
 
 class _Form:
@@ -35,7 +35,7 @@ class _Form:
         self._policy = policy
         self._usual: dict[str, str] = policy["available"]["details"][preset]["stages"]
         self._params: dict[str, ui.input] = {}
-        Live(el("p", "It decides at once, without a restart; running jobs go on.", class_="note"))
+        Live(el("p", "It takes effect at once, without a restart; running jobs keep running.", class_="note"))
         with ui.element("div").classes("fields"):
             self._stages = {kind: self._choice(kind) for kind in self._usual}
         self._place = ui.element("div").classes("fields")

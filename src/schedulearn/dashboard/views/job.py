@@ -50,9 +50,9 @@ def not_there(moves: Sequence[types.PossibleMove]) -> Safe:
     """The servers to which a job cannot move now, each with the reason."""
     refused = [el("li", one["problem"]) for one in moves if one["problem"]]
     if not moves:
-        return el("p", "There is no other server to move it to.")
+        return el("p", "There is no other server to move the job to.")
     if len(refused) == len(moves):
-        return join(el("p", "No other server can take it now:"), el("ul", refused, class_="reasons"))
+        return join(el("p", "No other server can take the job now:"), el("ul", refused, class_="reasons"))
     return el("ul", refused, class_="reasons hint") if refused else Safe("")
 
 
@@ -72,7 +72,9 @@ def story(events: Sequence[types.Event]) -> Safe:
     """The newest first."""
     first = instant(events[0]["at"]) if events else None
     rows = [_told(event, first) for event in reversed(events)]
-    return panel("Story", table(_STORY, rows, "Story") if rows else empty("Nothing has happened yet."), note=len(rows))
+    return panel(
+        "Events", table(_STORY, rows, "Events") if rows else empty("Nothing has happened yet."), note=len(rows)
+    )
 
 
 def _told(event: types.Event, first: datetime | None) -> Sequence[Child]:
@@ -87,7 +89,7 @@ def _told(event: types.Event, first: datetime | None) -> Sequence[Child]:
 def attempts(found: Sequence[types.Attempt], now: datetime) -> Safe:
     rows = [_worker(attempt, worker, now) for attempt in reversed(found) for worker in attempt["workers"]]
     if not rows:
-        return panel("Attempts", empty("It has not started yet."))
+        return panel("Attempts", empty("The job has not started yet."))
     return panel("Attempts", table(_ATTEMPTS, rows, "Attempts"), note=len(found))
 
 

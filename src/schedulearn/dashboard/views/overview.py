@@ -33,7 +33,7 @@ QUEUE = [
 ]  # fmt: skip
 FINISHED = [
     ("Job", "grow"), ("User", "w1"), ("State", ""), ("Metric", "num w2"), ("Curve", "w2"), ("Ran", "num"),
-    ("Ended", "num w2"), ("How", "why w1"),
+    ("Ended", "num w2"), ("Result", "why w1"),
 ]  # fmt: skip
 
 
@@ -91,9 +91,16 @@ def trouble(seen: types.Overview) -> Safe:
     """What an administrator should see at once."""
     said: list[Child] = []
     if seen["scheduler"] == "absent":
-        said.append(el("p", el("b", "No scheduler runs."), " Jobs go on, but nothing new starts.", class_="problem"))
+        said.append(
+            el(
+                "p",
+                el("b", "No scheduler is running."),
+                " Running jobs continue, but no new ones start.",
+                class_="problem",
+            )
+        )
     if fault := seen["policy"]["fault"]:
-        words = f" The last one that worked decides: {fault.get('error') or ''}"
+        words = f" The last working one is used: {fault.get('error') or ''}"
         said.append(el("p", el("b", "The policy has failed."), words, class_="problem"))
     lost = [node for node in seen["nodes"] if node["state"] == "lost"]
     said += [
@@ -109,7 +116,7 @@ def running(seen: types.Overview) -> Safe:
     held = by_job(seen["holders"])
     jobs, total = seen["running"], sum(seen["counts"].get(s, 0) for s in ("starting", "running", "paused", "stopping"))
     if not jobs:
-        return panel("Running", empty("Nothing runs now. Start something: ", START))
+        return panel("Running", empty("No job is running. Start one: ", START))
     rows = [_running(job, held.get(job["id"], [])) for job in jobs]
     return panel("Running", table(RUNNING, rows, "Running jobs"), note=_more(len(jobs), total))
 
@@ -149,7 +156,7 @@ def metric_of(job: types.Job) -> Safe:
 def queue(seen: types.Overview) -> Safe:
     waiting, total = seen["waiting"], seen["counts"].get("queued", 0)
     if not waiting:
-        return panel("Queue", empty("Nobody waits."))
+        return panel("Queue", empty("The queue is empty."))
     rows = [_waiting(one, now_of(seen)) for one in waiting]
     return panel("Queue", table(QUEUE, rows, "Queue"), note=_more(len(waiting), total))
 

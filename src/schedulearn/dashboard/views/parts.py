@@ -138,6 +138,11 @@ def cell_of(cell: Child, column: tuple[str, str]) -> Safe:
 START = join(el("code", "schedulearn run -- python train.py"), ", or ", el("a", "fill in a form", href="/submit"))
 
 
+def problem(words: Child, *more: Child) -> Safe:
+    """What is wrong; read out at once where a screen reader is used."""
+    return el("p", words, *more, class_="problem", role="alert")
+
+
 def empty(words: str, *more: Child) -> Safe:
     return el("p", words, join(*more), class_="empty")
 

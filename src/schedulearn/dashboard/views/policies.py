@@ -9,11 +9,11 @@ from schedulearn.wire import types
 from schedulearn.wire.words import parameters
 
 STAGES = {
-    "order": "who goes first",
+    "order": "which job goes first",
     "allocate": "how many workers",
     "place": "on which server",
     "share": "how much CPU",
-    "migrate": "who moves",
+    "migrate": "which jobs move",
 }
 
 
@@ -26,17 +26,17 @@ def in_force(policy: types.Policy) -> Safe:
     told.append(("parameters", parameters(policy["params"])))
     trouble: list[Child] = []
     if policy["fault"]:
-        trouble.append(el("p", el("b", "It could not decide: "), str(policy["fault"].get("error")), class_="problem"))
+        trouble.append(el("p", el("b", "The policy failed: "), str(policy["fault"].get("error")), class_="problem"))
     for node, problem in policy["sharing_problems"].items():
         trouble.append(el("p", el("b", f"{node} is shared fairly: "), problem, class_="problem"))
-    return join(trouble, panel("In force", facts(told)))
+    return join(trouble, panel("Current policy", facts(told)))
 
 
 def card(policy: types.Policy, name: str) -> Safe:
     """What one policy does, in two sentences, and what it is made of."""
     available = policy["available"]
     detail = available["details"][name]
-    head = el("h3", name, el("span", "in force", class_="pill running") if name == policy["preset"] else None)
+    head = el("h3", name, el("span", "current", class_="pill running") if name == policy["preset"] else None)
     words = el("p", coded(f"{available['presets'][name]} {detail['more']}"))
     parts = [_stage(available, kind, chosen) for kind, chosen in detail["stages"].items()]
     return join(head, words, el("ul", parts, class_="stages"))

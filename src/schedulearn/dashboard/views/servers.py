@@ -62,7 +62,7 @@ def _device(device: types.Device, names: dict[int, str]) -> Safe:
         label = f"{about}: job {job} {names.get(job, '')}"
         return el("a", job, class_="device held", style=f"background:{colour(job)}", href=f"/jobs/{job}", title=label)
     if device["outside_use"]:
-        return el("span", "×", class_="device outside", title=f"{about}: used from outside, {device['outside_use']}")
+        return el("span", "×", class_="device outside", title=f"{about}: in use from outside, {device['outside_use']}")
     return el("span", "free", class_="device", title=f"{about}: free")
 
 
@@ -102,7 +102,7 @@ def _limit(held: Sequence[types.Holder]) -> float | None:
 
 def _tenants(jobs: Holders, names: dict[int, str]) -> Safe:
     if not jobs:
-        return el("p", "Nothing runs here.", class_="empty")
+        return el("p", "No jobs.", class_="empty")
     rows = [
         el(
             "li",

@@ -113,7 +113,7 @@ def report(study: types.Study) -> Safe:
 
 
 def _own_page(study: types.Study) -> Safe:
-    return el("a", "on a page of its own", href=f"{address(study)}/report", target="_blank", rel="noopener")
+    return el("a", "open on its own", href=f"{address(study)}/report", target="_blank", rel="noopener")
 
 
 def result(study: types.Study) -> Safe:

@@ -131,7 +131,7 @@ class Bar:
     start: float  # seconds since the epoch
     end: float | None  # None: it runs still
     stop: str  # why it was told to stop
-    exit: str  # how it ended, if nobody stopped it and it did not end well
+    exit: str  # how it ended, if it failed and was not stopped
 
     def ran(self, at: float) -> float:
         return max(0.0, (at if self.end is None else self.end) - self.start)
@@ -261,7 +261,7 @@ def _item(bar: Bar, y: int, thick: int, at: float) -> Option:
 def _end(bar: Bar) -> str:
     if bar.end is None:
         return ""
-    return bar.exit or (f"stopped: {bar.stop.replace('_', ' ')}" if bar.stop else "well")
+    return bar.exit or (f"stopped: {bar.stop.replace('_', ' ')}" if bar.stop else "succeeded")
 
 
 # --- the same in words
@@ -270,7 +270,7 @@ def _end(bar: Bar) -> str:
 def rows(drawn: Sequence[Bar], at: float) -> Safe:
     """The newest first."""
     if not drawn:
-        return empty("Nothing ran in this time. ", el("a", "Submit something", href="/submit"))
+        return empty("No job ran in this time. ", el("a", "Submit one", href="/submit"))
     return table(_COLUMNS, [_row(bar, at) for bar in list(reversed(drawn))[:MOST_ROWS]], "Jobs in this time")
 
 
@@ -282,7 +282,7 @@ def _row(bar: Bar, at: float) -> Sequence[Child]:
         node,
         bar.workers,
         when(iso(bar.start)),
-        "runs" if bar.end is None else when(iso(bar.end)),
+        "running" if bar.end is None else when(iso(bar.end)),
         duration(round(bar.ran(at))),
         _end(bar),
     )
