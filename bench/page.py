@@ -32,7 +32,8 @@ _PACE = 0.15  # seconds between two updates, instead of 1
 # The page alone, hurried: an hour of updates in a few minutes.
 _HURRIED = f"""
 import sys
-from schedulearn.dashboard import frame, session
+from schedulearn.dashboard.access import session
+from schedulearn.dashboard.common import frame
 frame.Frame.keep.__defaults__ = ({_PACE},)
 session._FRESH = {0.8 * _PACE}
 from schedulearn.cli.main import main

@@ -17,8 +17,8 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from schedulearn.dashboard.session import Session, Visit
-from schedulearn.dashboard.unseen import MOST
+from schedulearn.dashboard.access.session import Session, Visit
+from schedulearn.dashboard.common.unseen import MOST
 from support.service import Service
 
 from .conftest import link

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.dashboard.logins import LogIns
+from schedulearn.dashboard.access.logins import LogIns
 from schedulearn.wire import types
 
 TOKEN = "sl_" + "t" * 43

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulearn.client import Client, types
-from schedulearn.dashboard.markup import el, join
+from schedulearn.dashboard.common.watch import OutputReader, plain
 from schedulearn.dashboard.views import charts
 from schedulearn.dashboard.views.job import not_there
 from schedulearn.dashboard.views.jobs import Wanted, pager
+from schedulearn.dashboard.views.markup import el, join
 from schedulearn.dashboard.views.parts import cores, spark
-from schedulearn.dashboard.watch import OutputReader, plain
 
 # --- markup
 

@@ -21,7 +21,7 @@ from support.scheduling import Bench
 
 # Hundreds of times as long as a line that is looked at: what grows with the square of that would need hours.
 SLOW = r"""
-from schedulearn.dashboard.watch import plain
+from schedulearn.dashboard.common.watch import plain
 from schedulearn.core.domain import units
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.spec import Metric

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
 from schedulearn.client import ApiError, ServiceUnreachable
-from schedulearn.dashboard.session import KEY, Session
+from schedulearn.dashboard.access.session import KEY, Session
 from schedulearn.lab.report.page import SCRIPT
 
 

@@ -10,13 +10,13 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from schedulearn.dashboard.guard import Guard
-from schedulearn.dashboard.login import away_page, login_routes
-from schedulearn.dashboard.logins import LogIns
+from schedulearn.dashboard.access.guard import Guard
+from schedulearn.dashboard.access.login import away_page, login_routes
+from schedulearn.dashboard.access.logins import LogIns
+from schedulearn.dashboard.access.session import Sessions
+from schedulearn.dashboard.common.unseen import counted
 from schedulearn.dashboard.pages import nowhere, register
 from schedulearn.dashboard.reports import report_routes
-from schedulearn.dashboard.session import Sessions
-from schedulearn.dashboard.unseen import counted
 
 _STATIC = Path(__file__).parent / "static"
 

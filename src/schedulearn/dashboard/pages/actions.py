@@ -6,9 +6,9 @@ from typing import Any
 from nicegui import ui
 
 from schedulearn.client import FINISHED, Client, ClientError, types
-from schedulearn.dashboard import dialogs
-from schedulearn.dashboard.frame import Frame
-from schedulearn.dashboard.live import action
+from schedulearn.dashboard.common import dialogs
+from schedulearn.dashboard.common.frame import Frame
+from schedulearn.dashboard.common.live import action
 from schedulearn.dashboard.views import job as view
 
 

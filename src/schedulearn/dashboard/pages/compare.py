@@ -3,12 +3,12 @@
 from nicegui import ui
 
 from schedulearn.client import ApiError, Client, ClientError, types
-from schedulearn.dashboard.dialogs import tell
-from schedulearn.dashboard.frame import Frame
-from schedulearn.dashboard.live import Live, section
-from schedulearn.dashboard.markup import Safe, el
-from schedulearn.dashboard.pick import Pick
+from schedulearn.dashboard.common.dialogs import tell
+from schedulearn.dashboard.common.frame import Frame
+from schedulearn.dashboard.common.live import Live, section
+from schedulearn.dashboard.common.pick import Pick
 from schedulearn.dashboard.views import studies as view
+from schedulearn.dashboard.views.markup import Safe, el
 from schedulearn.dashboard.views.parts import problem as problem_of
 
 MOST_TRACE = 800_000  # bytes; the service says so as well

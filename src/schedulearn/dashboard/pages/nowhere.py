@@ -3,7 +3,7 @@
 from fastapi import Request
 from nicegui import ui
 
-from schedulearn.dashboard.frame import Frame
+from schedulearn.dashboard.common.frame import Frame
 
 
 async def nowhere(request: Request) -> None:

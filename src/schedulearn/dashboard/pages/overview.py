@@ -3,8 +3,8 @@
 from fastapi import Request
 from nicegui import ui
 
-from schedulearn.dashboard.frame import Frame, serve
-from schedulearn.dashboard.live import Live
+from schedulearn.dashboard.common.frame import Frame, serve
+from schedulearn.dashboard.common.live import Live
 from schedulearn.dashboard.views import overview as view
 from schedulearn.dashboard.views.servers import servers as map_of_servers
 from schedulearn.wire import types

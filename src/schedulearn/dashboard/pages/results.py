@@ -6,9 +6,9 @@ from fastapi import Request
 from nicegui import ui
 
 from schedulearn.client import ApiError, Client, types
-from schedulearn.dashboard import dialogs
-from schedulearn.dashboard.frame import Frame, serve
-from schedulearn.dashboard.live import Live, action
+from schedulearn.dashboard.common import dialogs
+from schedulearn.dashboard.common.frame import Frame, serve
+from schedulearn.dashboard.common.live import Live, action
 from schedulearn.dashboard.views import studies as view
 from schedulearn.dashboard.views.parts import panel
 

@@ -7,10 +7,10 @@ from fastapi import Request
 from nicegui import ui
 
 from schedulearn.client import ApiError, Client, MaybeSubmitted, NoSuchJob, new_key
-from schedulearn.dashboard.frame import Frame, serve
-from schedulearn.dashboard.live import Live, columns, section
-from schedulearn.dashboard.markup import Safe, el, join
+from schedulearn.dashboard.common.frame import Frame, serve
+from schedulearn.dashboard.common.live import Live, columns, section
 from schedulearn.dashboard.views import form
+from schedulearn.dashboard.views.markup import Safe, el, join
 from schedulearn.dashboard.views.parts import job_link, panel
 
 _MAYBE = "No answer: the job may have been submitted. Submit it again, unchanged: it is never submitted twice."

@@ -6,10 +6,10 @@ from typing import Any
 
 from nicegui import ui
 
-from schedulearn.dashboard.dialogs import Dialog
-from schedulearn.dashboard.frame import Frame
-from schedulearn.dashboard.live import Live
-from schedulearn.dashboard.markup import el
+from schedulearn.dashboard.common.dialogs import Dialog
+from schedulearn.dashboard.common.frame import Frame
+from schedulearn.dashboard.common.live import Live
+from schedulearn.dashboard.views.markup import el
 from schedulearn.dashboard.views.policies import STAGES, parameters_of
 from schedulearn.wire import types
 

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from schedulearn.client import FINISHED, types
-from schedulearn.dashboard.markup import Child, Safe, el, join
+from schedulearn.dashboard.views.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.overview import metric_of, progress_of
 from schedulearn.dashboard.views.parts import dot, empty, facts, panel, pill, spark, table, when
 from schedulearn.wire import facts as told

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import parse_qs, urlencode
 
-from schedulearn.dashboard.markup import Child, Safe, el, join
+from schedulearn.dashboard.views.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.overview import metric_of, progress_of
 from schedulearn.dashboard.views.parts import START, cell_of, empty, job_link, pill, since, spark, whole_table
 from schedulearn.wire import types

@@ -5,7 +5,7 @@ from colorsys import hls_to_rgb
 from datetime import datetime
 from functools import cache
 
-from schedulearn.dashboard.markup import Child, Safe, el, join
+from schedulearn.dashboard.views.markup import Child, Safe, el, join
 from schedulearn.wire import types
 from schedulearn.wire.words import duration, instant, number, size
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from schedulearn.dashboard.markup import Child, Safe, el, join
+from schedulearn.dashboard.views.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.parts import coded, facts, panel
 from schedulearn.wire import types
 from schedulearn.wire.words import parameters

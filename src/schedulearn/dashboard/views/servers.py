@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from schedulearn.dashboard.markup import Safe, el, join
+from schedulearn.dashboard.views.markup import Safe, el, join
 from schedulearn.dashboard.views.parts import bytes_of, colour, cores, empty, hue, job_link, panel, pill
 from schedulearn.wire import types
 

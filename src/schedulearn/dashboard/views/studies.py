@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from urllib.parse import quote
 
-from schedulearn.dashboard.markup import Child, Safe, el, join
+from schedulearn.dashboard.views.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.parts import bar, empty, panel, percent, since, table, when, whole_table
 from schedulearn.wire import types
 

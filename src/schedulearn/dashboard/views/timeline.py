@@ -7,8 +7,8 @@ from math import inf
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
-from schedulearn.dashboard.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.charts import AXIS, GREY, LINE, TOOLTIP, Option
+from schedulearn.dashboard.views.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.parts import colour, empty, job_link, table, when
 from schedulearn.wire import types
 from schedulearn.wire.words import duration, instant

@@ -7,10 +7,10 @@ from typing import Any
 from nicegui import ui
 from nicegui.element import Element
 
-from schedulearn.dashboard.markup import Safe, join
+from schedulearn.dashboard.views.markup import Safe, join
 
 
-class Live(Element, component="static/live.js"):
+class Live(Element, component="live.js"):
     """Shows markup. What changes in it is changed there alone: focus, selection and scrolling stay where they are."""
 
     def __init__(self, markup: Safe | None = None, tag: str = "div") -> None:
@@ -58,7 +58,7 @@ def redraw(chart: ui.echart, option: Mapping[str, Any]) -> None:
     chart.update()
 
 
-class Output(Element, component="static/output.js"):
+class Output(Element, component="output.js"):
     """Text that grows at its end, and is followed as long as the reader stays there."""
 
     def add(self, text: str) -> None:

@@ -7,11 +7,11 @@ from fastapi import Request
 from nicegui import ui
 
 from schedulearn.client import ApiError, Client, NoSuchJob, ServiceUnreachable, types
-from schedulearn.dashboard.guard import login_address
-from schedulearn.dashboard.live import Live
-from schedulearn.dashboard.markup import Safe, el, join
-from schedulearn.dashboard.session import KEY, Session
-from schedulearn.dashboard.unseen import counted
+from schedulearn.dashboard.access.guard import login_address
+from schedulearn.dashboard.access.session import KEY, Session
+from schedulearn.dashboard.common.live import Live
+from schedulearn.dashboard.common.unseen import counted
+from schedulearn.dashboard.views.markup import Safe, el, join
 from schedulearn.dashboard.views.parts import panel
 
 T = TypeVar("T")

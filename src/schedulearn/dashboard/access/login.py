@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from schedulearn.client import ApiError, Client, ClientError, ServiceUnreachable, types
-from schedulearn.dashboard.guard import address_in, cookie_for, cookie_name, is_secure, login_in, visit_in
-from schedulearn.dashboard.logins import LogIns
-from schedulearn.dashboard.markup import Safe, el, join
-from schedulearn.dashboard.session import Sessions
+from schedulearn.dashboard.access.guard import address_in, cookie_for, cookie_name, is_secure, login_in, visit_in
+from schedulearn.dashboard.access.logins import LogIns
+from schedulearn.dashboard.access.session import Sessions
+from schedulearn.dashboard.views.markup import Safe, el, join
 from schedulearn.dashboard.views.parts import problem as problem_of
 
 _ENDED = (

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from nicegui import ui
 
 from schedulearn.client import ClientError
-from schedulearn.dashboard.live import Live, heading
-from schedulearn.dashboard.markup import Safe
+from schedulearn.dashboard.common.live import Live, heading
+from schedulearn.dashboard.views.markup import Safe
 from schedulearn.dashboard.views.parts import problem as problem_of
 
 Act = Callable[[], Awaitable[object]]

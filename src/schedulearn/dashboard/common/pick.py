@@ -6,7 +6,7 @@ from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
 
-class Pick(Element, component="static/pick.js"):
+class Pick(Element, component="pick.js"):
     """Its text is kept here until another one is picked. No file is written anywhere."""
 
     def __init__(self, label: str, most: int, on_picked: Callable[[], None]) -> None:

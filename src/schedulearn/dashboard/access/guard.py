@@ -14,8 +14,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.client import ServiceUnreachable
-from schedulearn.dashboard.logins import LogIns
-from schedulearn.dashboard.session import KEY, Session, Sessions, Visit
+from schedulearn.dashboard.access.logins import LogIns
+from schedulearn.dashboard.access.session import KEY, Session, Sessions, Visit
 
 # For people who are not logged in: nothing of anybody's. A folder ends with a slash.
 OPEN = ("/login", "/static/", "/favicon.ico")

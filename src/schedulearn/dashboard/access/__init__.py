@@ -1,0 +1,1 @@
+"""Logging in: sessions, what browsers keep, and what stands before every page."""
