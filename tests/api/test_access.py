@@ -243,7 +243,9 @@ def test_users_are_made_and_changed(root: Any, problem: Any) -> None:
     assert changed == made | {"gid": 1007, "max_priority": None}
     problem(root.post(f"{V1}/users", json={"name": "eve"}), 409)
     problem(root.patch(f"{V1}/users/nemo", json={}), 404)
-    assert problem(root.post(f"{V1}/users", json={"name": "../x"}), 422)["field"] == "name"
+    wrong = problem(root.post(f"{V1}/users", json={"name": "../x"}), 422)
+    assert (wrong["field"], "'../x' is not allowed" in wrong["detail"]) == ("name", True)
+    assert wrong["allowed"].startswith("1 to 64 of A-Z, a-z, 0-9")
 
 
 @pytest.mark.parametrize("uid", [0, 1, 999, 65534, 70_000, 70_002, 99_999, 2**32 - 1, -1, True, "1001"])

@@ -169,9 +169,9 @@ def test_wait(cli, jobs, ids, code):
 
 
 def test_wait_gives_up(cli, jobs):
-    result = cli("wait", 17, "--timeout", 0)
+    result = cli("wait", 17, "--timeout", 0.01)
     assert result.code == 1
-    assert "job 17" in result.err
+    assert "job 17 did not end within 0.01 seconds" in result.err
 
 
 def test_wait_json(cli, jobs):

@@ -48,7 +48,7 @@ WRONG = [
     ("Workers", "many", "'many' is not a number of workers"),
     ("Workers", "3..1", "'3..1' is not a range"),
     ("Workers", "0", "'0' is not a number of workers"),
-    ("CPU limit", "lots", "'lots': Input should be a valid number"),
+    ("CPU limit", "lots", "'lots' is not a number"),
     ("CPU limit", "-1", "-1 is out of bounds"),
     ("CPU limit", "1000", "the job is guaranteed 0.1"),
     ("Priority", "", "a whole number, 0 to 100"),

@@ -39,10 +39,10 @@ def test_two_processes_work_together_and_each_role_is_played_once(data: Path, tm
     with api, scheduler, api.client() as client:
         wait_until(lambda: client.health()["scheduler"] == "running", PATIENCE)
         assert ended(client, submit(client, spec("true")))["state"] == "succeeded"
-        for only, holder in (("api", api), ("scheduler", scheduler)):
+        for only, called, holder in (("api", "API", api), ("scheduler", "scheduler", scheduler)):
             refused = up(data, "--only", only)
             assert refused.returncode != 0
-            assert f"another process (pid {holder.pid}) already runs the {only}" in refused.stderr
+            assert f"another process (pid {holder.pid}) already runs the {called} on" in refused.stderr
             assert "Traceback" not in refused.stderr
         gate = tmp_path / "gate"
         running = submit(client, spec(until(gate)))

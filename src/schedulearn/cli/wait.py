@@ -27,12 +27,17 @@ def wait(
       schedulearn wait 17
       schedulearn wait 17 18 19 && echo all good
     """
+    from schedulearn.client import WaitTimeout
+
     end = None if timeout is None else time.monotonic() + timeout
     with connect() as client:
 
         def one(job: int) -> Any:
             left = None if end is None else max(0.0, end - time.monotonic())
-            ended = client.wait(job, timeout=left)
+            try:
+                ended = client.wait(job, timeout=left)
+            except WaitTimeout:  # it was given what was left
+                raise WaitTimeout(f"job {job} did not end within {timeout:g} seconds; it goes on") from None
             if not as_json:
                 _say(ended)
             return ended

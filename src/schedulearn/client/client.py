@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from schedulearn.client.errors import (
@@ -30,6 +30,7 @@ from schedulearn.wire import types
 if TYPE_CHECKING:
     from schedulearn.client.snapshot import Snapshot
 
+T = TypeVar("T")
 _PAGE = 100  # things in one answer
 _KEY = re.compile("[!-~]{1,200}")  # as the service takes it
 PATIENCE = 300.0  # seconds for which a call that follows something goes on without the service
@@ -69,22 +70,22 @@ class Client:
     # The service
 
     def health(self) -> types.Health:
-        return cast(types.Health, self._get("/health"))
+        return self._get(types.Health, "/health")
 
     def whoami(self) -> types.User:
-        return cast(types.User, self._get("/whoami"))
+        return self._get(types.User, "/whoami")
 
     def overview(self) -> types.Overview:
         """Nodes and who holds what, running jobs, the head of the queue with reasons, what has just ended."""
-        return cast(types.Overview, self._get("/overview"))
+        return self._get(types.Overview, "/overview")
 
     def timeline(self, since: str | None = None, until: str | None = None, limit: int | None = None) -> types.Timeline:
         """Which worker ran where and when, between two times; within the last hour unless told otherwise."""
-        return cast(types.Timeline, self._get("/timeline", {"since": since, "until": until, "limit": limit}))
+        return self._get(types.Timeline, "/timeline", {"since": since, "until": until, "limit": limit})
 
     def job_schema(self) -> dict[str, Any]:
         """The JSON Schema of a job spec."""
-        return cast(dict[str, Any], self._get("/schema/job"))
+        return self._get(dict[str, Any], "/schema/job")
 
     # Jobs
 
@@ -117,21 +118,20 @@ class Client:
             raise ClientError("key: it cannot be sent (allowed: 1 to 200 ASCII characters, no spaces)")
         headers = {"Idempotency-Key": key}
         try:
-            answer = surely(lambda: self._http.request("POST", "/jobs", body=body, headers=headers))
+            return surely(lambda: self._call(types.Job, "POST", "/jobs", body=body, headers=headers))
         except NoAnswer as problem:
             raise MaybeSubmitted(str(problem), key) from problem
-        return cast(types.Job, answer.json())
 
     def check(self, spec: Mapping[str, Any], workdir: Path | None = None) -> types.Checked:
         """What `submit` would queue, checked and with all defaults filled in. Nothing is packed or queued."""
         working_folder(spec, workdir)
         body = fill_env(spec, os.environ)
         body.pop("workdir", None)  # it means nothing to the service without its snapshot
-        return cast(types.Checked, self._http.request("POST", "/jobs", {"dry_run": True}, body=body).json())
+        return self._call(types.Checked, "POST", "/jobs", {"dry_run": True}, body=body)
 
     def recheck(self, spec: Mapping[str, Any]) -> types.Checked:
         """What `resubmit` would queue, checked and with all defaults filled in. Nothing is queued."""
-        return cast(types.Checked, self._http.request("POST", "/jobs", {"dry_run": True}, body=dict(spec)).json())
+        return self._call(types.Checked, "POST", "/jobs", {"dry_run": True}, body=dict(spec))
 
     def upload(self, snapshot: "Snapshot") -> bool:
         """Send a packed folder; False if the service has it already."""
@@ -158,36 +158,36 @@ class Client:
     ) -> types.JobPage:
         """One page of jobs. States may also be the groups `active` and `finished`; `search` looks into names."""
         query = {"state": sorted(state), "user": user, "name": name, "search": search, "sort": sort, "order": order}
-        return cast(types.JobPage, self._get("/jobs", {**query, "limit": limit, "offset": offset}))
+        return self._get(types.JobPage, "/jobs", {**query, "limit": limit, "offset": offset})
 
     def job(self, job: int) -> types.Job:
-        return cast(types.Job, self._of_job("GET", job))
+        return self._of_job(types.Job, "GET", job)
 
     def update(self, job: int, **changes: int | float | str | Mapping[str, Any] | None) -> types.Job:
         """Change `priority`, `deadline`, `time_limit`, `cpus_limit`, `workers` ("2..6") or `target` ({"loss": 0.05});
         None takes a deadline, a limit or a target away."""
-        return cast(types.Job, self._of_job("PATCH", job, body=changes))
+        return self._of_job(types.Job, "PATCH", job, body=changes)
 
     def delete(self, job: int) -> None:
         """Stop it at once if it runs, then forget it."""
-        self._of_job("DELETE", job)
+        self._of_job(types.Job, "DELETE", job)
 
     def cancel(self, job: int) -> types.Job:
-        return cast(types.Job, self._of_job("POST", job, "/cancel"))
+        return self._of_job(types.Job, "POST", job, "/cancel")
 
     def pause(self, job: int) -> types.Job:
-        return cast(types.Job, self._of_job("POST", job, "/pause"))
+        return self._of_job(types.Job, "POST", job, "/pause")
 
     def resume(self, job: int) -> types.Job:
-        return cast(types.Job, self._of_job("POST", job, "/resume"))
+        return self._of_job(types.Job, "POST", job, "/resume")
 
     def migrate(self, job: int, node: str) -> types.Job:
         """Let it save, stop, and go on over there."""
-        return cast(types.Job, self._of_job("POST", job, "/migrate", body={"node": node}))
+        return self._of_job(types.Job, "POST", job, "/migrate", body={"node": node})
 
     def possible_moves(self, job: int) -> list[types.PossibleMove]:
         """Where it could migrate to now, and why not to the other nodes."""
-        return cast(list[types.PossibleMove], self._of_job("GET", job, "/migrate")["moves"])
+        return self._of_job(types.MovePage, "GET", job, "/migrate")["moves"]
 
     def wait(self, job: int, timeout: float | None = None, patience: float = PATIENCE) -> types.Job:
         """The job once it is finished. WaitTimeout after `timeout` seconds; a restart of the service is survived."""
@@ -278,7 +278,8 @@ class Client:
 
     def job_events(self, job: int) -> list[types.Event]:
         """The story of one job, from its beginning."""
-        return list(self._pages(lambda after: self._of_job("GET", job, "/events", {"after": after}), None))
+        part = "/events"
+        return list(self._pages(lambda after: self._of_job(types.EventPage, "GET", job, part, {"after": after}), None))
 
     def events(
         self, after: int | None = None, follow: bool = False, job: int | None = None, patience: float = PATIENCE
@@ -289,7 +290,8 @@ class Client:
         """
         if follow:
             return follow_events(self._http, after, job, patience)
-        return self._pages(lambda last: self._get("/events", {"after": last, "job": job, "follow": False}), after)
+        query = {"job": job, "follow": False}
+        return self._pages(lambda last: self._get(types.EventPage, "/events", {**query, "after": last}), after)
 
     def next_event(
         self, job: int, after: int, wanted: Callable[[types.Event], bool], patience: float = PATIENCE
@@ -311,7 +313,7 @@ class Client:
 
     def explain(self, job: int) -> types.Explanation:
         """Why it waits, its position, and an estimate."""
-        return cast(types.Explanation, self._of_job("GET", job, "/explain"))
+        return self._of_job(types.Explanation, "GET", job, "/explain")
 
     def attempts(self, job: int) -> list[types.Attempt]:
         """All of them, the first one first."""
@@ -330,7 +332,7 @@ class Client:
     # Nodes and policy
 
     def nodes(self) -> list[types.Node]:
-        return cast(list[types.Node], self._get("/nodes")["nodes"])
+        return self._get(types.NodePage, "/nodes")["nodes"]
 
     def add_node(
         self,
@@ -343,25 +345,22 @@ class Client:
         """Add a server. The service looks at its engine first, which may take a while; ApiError says what is wrong."""
         given = {"address": address, "name": name, "image": image, "gpu_type": gpu_type, "labels": dict(labels or {})}
         body = {key: value for key, value in given.items() if value}
-        return cast(types.NewNode, self._http.request("POST", "/nodes", body=body).json())
+        return self._call(types.NewNode, "POST", "/nodes", body=body)
 
     def remove_node(self, node: str, force: bool = False) -> types.Node:
         """Refused while jobs run there, unless with `force`: then they are stopped and queued again."""
-        answer = self._http.request("DELETE", f"/nodes/{_part(node)}", {"force": force})
-        return cast(types.Node, answer.json())
+        return self._call(types.Node, "DELETE", f"/nodes/{_part(node)}", {"force": force})
 
     def label_node(self, node: str, labels: Mapping[str, str | None]) -> types.Node:
         """Set labels; None takes one away, all others stay."""
-        answer = self._http.request("PATCH", f"/nodes/{_part(node)}", body={"labels": dict(labels)})
-        return cast(types.Node, answer.json())
+        return self._call(types.Node, "PATCH", f"/nodes/{_part(node)}", body={"labels": dict(labels)})
 
     def drain(self, node: str, drain: bool = True) -> types.Node:
         """Give the node no new jobs; `drain=False` takes it back."""
-        answer = self._http.request("PATCH", f"/nodes/{_part(node)}", body={"drain": drain})
-        return cast(types.Node, answer.json())
+        return self._call(types.Node, "PATCH", f"/nodes/{_part(node)}", body={"drain": drain})
 
     def policy(self) -> types.Policy:
-        return cast(types.Policy, self._get("/policy"))
+        return self._get(types.Policy, "/policy")
 
     def set_policy(
         self, preset: str, stages: Mapping[str, str] | None = None, params: Mapping[str, Any] | None = None
@@ -371,13 +370,13 @@ class Client:
             body["stages"] = dict(stages)
         if params:
             body["params"] = dict(params)
-        return cast(types.Policy, self._http.request("PUT", "/policy", body=body).json())
+        return self._call(types.Policy, "PUT", "/policy", body=body)
 
     # Comparisons and reports
 
     def studies(self) -> list[types.Study]:
         """Comparisons of policies and reports of experiments, the newest first."""
-        return cast(list[types.Study], self._get("/studies")["studies"])
+        return self._get(types.StudyPage, "/studies")["studies"]
 
     def history(self, limit: int | None = None) -> str:
         """What the service has run, as a workload for the simulator: a line of JSON for each finished job."""
@@ -385,17 +384,17 @@ class Client:
         return answer.body.decode()
 
     def study(self, name: str) -> types.Study:
-        return cast(types.Study, self._get(f"/studies/{_part(name)}"))
+        return self._get(types.Study, f"/studies/{_part(name)}")
 
     def compare(
         self, policies: Sequence[str], trace: str | None = None, trace_name: str = "", cluster: str = ""
     ) -> types.Study:
         """Begin to replay the service's history, or a trace (its text), under several policies."""
         body = {"policies": list(policies), "trace": trace, "trace_name": trace_name, "cluster": cluster}
-        return cast(types.Study, self._http.request("POST", "/studies", body=body).json())
+        return self._call(types.Study, "POST", "/studies", body=body)
 
     def cancel_study(self, name: str) -> types.Study:
-        return cast(types.Study, self._http.request("POST", f"/studies/{_part(name)}/cancel").json())
+        return self._call(types.Study, "POST", f"/studies/{_part(name)}/cancel")
 
     def delete_study(self, name: str) -> None:
         self._http.request("DELETE", f"/studies/{_part(name)}")
@@ -407,7 +406,7 @@ class Client:
     # Users and tokens
 
     def users(self) -> list[types.User]:
-        return cast(list[types.User], self._get("/users")["users"])
+        return self._get(types.UserPage, "/users")["users"]
 
     def add_user(
         self,
@@ -421,31 +420,31 @@ class Client:
     ) -> types.NewUser:
         given = {"name": name, "role": role, "uid": uid, "gid": gid, "root": root or None, "max_priority": max_priority}
         body = {key: value for key, value in given.items() if value is not None}
-        return cast(types.NewUser, self._http.request("POST", "/users", body=body).json())
+        return self._call(types.NewUser, "POST", "/users", body=body)
 
     def update_user(self, name: str, **changes: int | str | bool | None) -> types.NewUser:
         """Change `role`, `uid`, `gid`, `root` or `max_priority`."""
-        return cast(types.NewUser, self._http.request("PATCH", f"/users/{_part(name)}", body=changes).json())
+        return self._call(types.NewUser, "PATCH", f"/users/{_part(name)}", body=changes)
 
     def remove_user(self, name: str) -> None:
         self._http.request("DELETE", f"/users/{_part(name)}")
 
     def tokens(self) -> list[types.Token]:
-        return cast(list[types.Token], self._get("/tokens")["tokens"])
+        return self._get(types.TokenPage, "/tokens")["tokens"]
 
     def add_token(self, label: str = "", user: str | None = None) -> types.NewToken:
         """A new token; its text is shown this one time only."""
         body = {"label": label} | ({"user": user} if user else {})
-        return cast(types.NewToken, self._http.request("POST", "/tokens", body=body).json())
+        return self._call(types.NewToken, "POST", "/tokens", body=body)
 
     def login_code(self, user: str | None = None) -> types.Login:
         """A code that is good for one log-in to the page, as the caller; an administrator may ask for another user."""
         body = {"user": user} if user else {}
-        return cast(types.Login, self._http.request("POST", "/logins", body=body).json())
+        return self._call(types.Login, "POST", "/logins", body=body)
 
     def log_in(self, code: str) -> types.NewToken:
         """The token that a code is good for, once. Needs no token itself."""
-        return cast(types.NewToken, self._http.request("POST", "/logins/redeem", body={"code": code}).json())
+        return self._call(types.NewToken, "POST", "/logins/redeem", body={"code": code})
 
     def revoke_token(self, token: int) -> None:
         self._http.request("DELETE", f"/tokens/{token}")
@@ -467,9 +466,7 @@ class Client:
         query = {"actor": actor, "action": action, "object": object, "owner": owner, "since": since, "until": until}
         before, left = None, limit
         while left is None or left > 0:
-            page = cast(
-                types.AuditPage, self._get("/audit", {**query, "before": before, "limit": min(left or 500, 500)})
-            )
+            page = self._get(types.AuditPage, "/audit", {**query, "before": before, "limit": min(left or 500, 500)})
             yield from page["entries"]
             left = None if left is None else left - len(page["entries"])
             before = page["next"]
@@ -480,29 +477,33 @@ class Client:
 
     def notify(self, user: str | None = None) -> types.Notify:
         """Whom you, or another user, want to be told of the ends of jobs."""
-        return cast(types.Notify, self._get("/notify", {"user": user}))
+        return self._get(types.Notify, "/notify", {"user": user})
 
     def set_notify(self, addresses: Sequence[str], user: str | None = None) -> types.Notify:
         """Tell these, instead of those before."""
         body = {"addresses": list(addresses)} | ({"user": user} if user else {})
-        return cast(types.Notify, self._http.request("PUT", "/notify", body=body).json())
+        return self._call(types.Notify, "PUT", "/notify", body=body)
 
     def notify_secret(self, new: bool = False) -> str:
         """With which webhooks of your jobs are signed."""
-        answer = self._http.request("POST" if new else "GET", "/notify/secret").json()
-        return str(answer["secret"])
+        return self._call(dict[str, str], "POST" if new else "GET", "/notify/secret")["secret"]
 
     def test_notify(self) -> int:
         """Tell all your addresses something now; how many these are."""
-        return int(self._http.request("POST", "/notify/test").json()["addresses"])
+        return self._call(dict[str, int], "POST", "/notify/test")["addresses"]
 
     # How calls are made
 
-    def _get(self, path: str, query: Query | None = None) -> Any:
-        return self._http.request("GET", path, query).json()
+    def _get(self, kind: type[T], path: str, query: Query | None = None) -> T:
+        return self._call(kind, "GET", path, query)
 
-    def _pages(self, page: Callable[[int | None], Any], after: int | None) -> Iterator[types.Event]:
-        while found := cast(list[types.Event], page(after)["events"]):
+    def _call(self, _kind: type[T], method: str, path: str, query: Query | None = None, **more: Any) -> T:
+        """The answer, which the service declares to be of that type; more: `body` and `headers`."""
+        answer: T = self._http.request(method, path, query, **more).json()
+        return answer
+
+    def _pages(self, page: Callable[[int | None], types.EventPage], after: int | None) -> Iterator[types.Event]:
+        while found := page(after)["events"]:
             yield from found
             after = found[-1]["serial"]
 
@@ -510,7 +511,8 @@ class Client:
         """What a job has many of, asked for in pieces."""
         seen, total = 0, 1
         while seen < min(most, total):
-            page = self._of_job("GET", job, part, {**query, "offset": seen, "limit": min(_PAGE, most - seen)})
+            piece = {**query, "offset": seen, "limit": min(_PAGE, most - seen)}
+            page = self._of_job(dict[str, Any], "GET", job, part, piece)
             if not page[key]:
                 return
             yield from page[key]
@@ -518,10 +520,10 @@ class Client:
             total = page.get("total", seen)  # an older service gives all at once
 
     def _of_job(
-        self, method: str, job: int, part: str = "", query: Query | None = None, body: Mapping[str, Any] | None = None
-    ) -> Any:
+        self, kind: type[T], method: str, job: int, part: str = "", query: Query | None = None, **more: Any
+    ) -> T:
         try:
-            return self._http.request(method, f"/jobs/{job}{part}", query, body).json()
+            return self._call(kind, method, f"/jobs/{job}{part}", query, **more)
         except ApiError as problem:
             if problem.status == 404:
                 raise _no_such_job(job, problem) from None

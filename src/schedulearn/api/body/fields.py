@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from math import isfinite
@@ -13,12 +14,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     WithJsonSchema,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core.core_schema import no_info_after_validator_function
 
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.image import MAX_LENGTH, PATTERN, check_image
@@ -47,7 +50,7 @@ _CONTROLS = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
 _CONTROL = re.compile(f"[{_CONTROLS}]")
 _NOT_KEPT = re.compile("[\0\ud800-\udfff]")
 _DATE = re.compile(DATE_TEXT)
-# The same rules for the published description; `Field(pattern=…)` would refuse with the pattern instead of in words.
+# The same rules for the published description.
 ONE_LINE: dict[str, Any] = {"pattern": f"^[^{_CONTROLS}]*$"}
 ENGINE_ADDRESS: dict[str, Any] = {"pattern": f"^(unix|tcp|ssh)://[^?#{_CONTROLS}]*$"}
 KEEPABLE = {"pattern": "^[^\\u0000]*$"}
@@ -70,6 +73,28 @@ def plainly(parse: Callable[[Any], T]) -> Callable[[Any], T]:
             raise invalid(error.problem, error.allowed) from None
 
     return validator
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """A text that has to look like this. `Field(pattern=…)` would refuse with the pattern instead of in words."""
+
+    pattern: str
+    allowed: str  # the same in words
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(core), "pattern": f"^{self.pattern}$"}
+
+    def _check(self, text: str) -> str:
+        if not re.fullmatch(self.pattern, text):
+            raise invalid(f"{short(text)} is not allowed", self.allowed)
+        return text
+
+
+SHA256 = Shaped("[0-9a-f]{64}", "a SHA-256 in 64 hexadecimal digits")
 
 
 class Strict(BaseModel):

@@ -3,7 +3,8 @@
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Path, Query, Request
 from fastapi.security import HTTPBearer
@@ -18,6 +19,8 @@ from schedulearn.service.common.auth import Caller, NoToken
 from schedulearn.service.gateway.gateway import Gateway
 from schedulearn.service.gateway.views import Actor, acting
 
+T = TypeVar("T")
+_LAST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 PAGE = "x-schedulearn-page"  # the header: the page's key, and the address of the browser that it asks for
 _bearer = HTTPBearer(auto_error=False, description="a token, as made by POST /api/v1/tokens")
 
@@ -91,3 +94,11 @@ JobNumber = Annotated[int, Path(ge=1, le=MAX_ID, description="the job's id")]
 Name = Annotated[str, Path(min_length=1, max_length=200, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
 Offset = Annotated[int, Query(ge=0, le=MAX_ID, description="how many to leave out before the first")]
 NameFilter = Annotated[str, Field(max_length=200, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
+Moment = Annotated[datetime | None, Query(description="an ISO 8601 time")]
+
+
+def seconds(at: datetime | None, otherwise: T) -> float | T:
+    """Since the epoch; what cannot be written as a date again is moved to the nearest that can."""
+    if at is None:
+        return otherwise
+    return min(max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()), _LAST)

@@ -36,6 +36,12 @@ _RETRY_AFTER = "2"  # seconds
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 _WORDS = {  # for what pydantic finds most often
+    "bool_parsing": "is not true or false",
+    "bool_type": "is not true or false",
+    "dict_type": "is not an object",
+    "enum": "is not known",
+    "float_parsing": "is not a number",
+    "float_type": "is not a number",
     "greater_than": "is too small",
     "greater_than_equal": "is too small",
     "int_from_float": "is not a whole number",
@@ -43,9 +49,16 @@ _WORDS = {  # for what pydantic finds most often
     "int_type": "is not a whole number",
     "less_than": "is too large",
     "less_than_equal": "is too large",
+    "list_type": "is not a list",
+    "literal_error": "is not known",
+    "model_attributes_type": "is not an object",
+    "model_type": "is not an object",
     "string_too_long": "is too long",
     "string_too_short": "is too short",
     "string_type": "is not a text",
+    "too_long": "has too many entries",
+    "too_short": "has too few entries",
+    "tuple_type": "is not a list",
 }
 
 # The first that matches counts, so the more special come first.
@@ -207,6 +220,5 @@ def _allowed(context: Mapping[str, Any]) -> str:
         "lt": "less than {}",
         "max_length": "at most {} long",
         "min_length": "at least {} long",
-        "pattern": "like {}",
     }
     return ", ".join(text.format(context[name]) for name, text in words.items() if name in context)

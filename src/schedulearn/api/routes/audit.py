@@ -1,19 +1,17 @@
 """The audit log: who did what to whose things, for administrators."""
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Query
 
 from schedulearn.api.body.fields import MAX_ID
 from schedulearn.api.common.answers import answer
-from schedulearn.api.common.deps import Gate, NameFilter, Person
+from schedulearn.api.common.deps import Gate, Moment, NameFilter, Person, seconds
 from schedulearn.api.common.router import Router
 from schedulearn.service.gateway.views import AuditFilter
 from schedulearn.wire import types
 
 router = Router(tags=["service"])
-Moment = Annotated[datetime | None, Query(description="an ISO 8601 time")]
 
 
 @router.get("/audit")
@@ -30,11 +28,7 @@ def entries(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> types.AuditPage:
     """What was done to jobs, users, tokens, nodes and policy, and what was refused; the newest first."""
-    wanted = AuditFilter(actor, action, object, owner, _seconds(since), _seconds(until), before)
+    wanted = AuditFilter(actor, action, object, owner, seconds(since, None), seconds(until, None), before)
     found = gateway.audit.entries(caller, wanted, limit)
     more = found[-1].serial if len(found) == limit else None
     return types.AuditPage(entries=[answer(types.AuditEntry, entry) for entry in found], next=more)
-
-
-def _seconds(at: datetime | None) -> float | None:
-    return None if at is None else (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

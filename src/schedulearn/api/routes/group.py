@@ -8,11 +8,11 @@ from typing import Annotated
 from fastapi import Depends, Path, Request
 from pydantic import Field
 
-from schedulearn.api.body.fields import MAX_ID, WHOLE, Strict
+from schedulearn.api.body.fields import MAX_ID, WHOLE, Shaped, Strict
 from schedulearn.api.common.answers import answer
 from schedulearn.api.common.deps import AnyCaller, Gate
 from schedulearn.api.common.router import Router
-from schedulearn.api.routes.reports import ATTEMPT, WORKER
+from schedulearn.api.routes.reports import Attempt, Worker
 from schedulearn.core.domain.errors import InvalidSpec, NotAllowed
 from schedulearn.core.domain.ids import AttemptId, WorkerId
 from schedulearn.service.gateway.rendezvous import LONGEST_WAIT, Wait
@@ -22,10 +22,10 @@ router = Router(tags=["jobs"])
 Seconds = Annotated[float, Field(strict=True, ge=0, le=LONGEST_WAIT, description="how long the answer may take")]
 Rank = Annotated[int, Field(strict=True, ge=0, le=1_000_000), WHOLE]
 Key = Annotated[str, Field(min_length=1, max_length=300)]
-GroupName = Annotated[str, Path(pattern=r"^[0-9]{1,15}\.[0-9]{1,15}$")]
+GroupName = Annotated[str, Path(), Shaped(r"[0-9]{1,15}\.[0-9]{1,15}", "a group's id, such as 3.1")]
 
 
-async def _own_attempt(attempt: Annotated[str, Path(pattern=ATTEMPT)], caller: AnyCaller) -> AttemptId:
+async def _own_attempt(attempt: Attempt, caller: AnyCaller) -> AttemptId:
     own = AttemptId.parse(attempt)
     if caller.attempt != own:
         raise NotAllowed(f"only the token of attempt {own} may form its groups")
@@ -36,7 +36,7 @@ OwnAttempt = Annotated[AttemptId, Depends(_own_attempt)]
 
 
 class Join(Strict):
-    worker: Annotated[str, Field(pattern=WORKER)]
+    worker: Worker
     generation: Annotated[int, Field(strict=True, ge=0, le=MAX_ID, description="as the control file has it"), WHOLE]
     members: Annotated[list[Rank], Field(min_length=1, max_length=1_000, description="the same")]
     step: Annotated[int, Field(strict=True, ge=-1, le=MAX_ID, description="steps done; -1: it has no state"), WHOLE]

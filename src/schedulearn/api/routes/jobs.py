@@ -9,7 +9,17 @@ from fastapi import Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 
-from schedulearn.api.body.fields import MOST_CURVES, WHOLE, Cores, Deadline, Duration, Priority, Strict, deadline_at
+from schedulearn.api.body.fields import (
+    MOST_CURVES,
+    WHOLE,
+    Cores,
+    Deadline,
+    Duration,
+    Priority,
+    Shaped,
+    Strict,
+    deadline_at,
+)
 from schedulearn.api.body.kinds import TargetField, WorkersChange, WorkersIn
 from schedulearn.api.body.spec import JobIn, spec_out
 from schedulearn.api.common.answers import attempt_out, explanation_out, job_out, series_out
@@ -28,16 +38,11 @@ _GROUPS = {"active": frozenset(JobState) - FINISHED, "finished": FINISHED}
 StateFilter = Literal[
     "queued", "starting", "running", "paused", "stopping", "succeeded", "failed", "cancelled", "active", "finished"
 ]
+_Key = Annotated[str, Shaped("[!-~]{1,200}", "1 to 200 visible ASCII characters")]
 IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        pattern="^[!-~]{1,200}$",
-        description="at most 200 ASCII characters, the same for the same request",
-    ),
+    _Key | None,
+    Header(alias="Idempotency-Key", description="at most 200 ASCII characters, the same for the same request"),
 ]
-
-
 RunPath = Annotated[
     str,
     Query(max_length=4096, json_schema_extra={"pattern": "^(?:[^/\\u0000][^\\u0000]*)?$"}, description="inside of it"),

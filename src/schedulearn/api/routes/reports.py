@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 from fastapi import Path
 from pydantic import AfterValidator, Field
 
-from schedulearn.api.body.fields import MAX_ID, WHOLE, Line, Strict, invalid
+from schedulearn.api.body.fields import MAX_ID, WHOLE, Line, Shaped, Strict, invalid
 from schedulearn.api.common.deps import AnyCaller, Gate
 from schedulearn.api.common.router import Router
 from schedulearn.core.domain.ids import AttemptId, WorkerId
@@ -14,8 +14,8 @@ from schedulearn.wire import types
 
 router = Router(tags=["jobs"])
 MOST_VALUES = 50_000  # of one report
-ATTEMPT = r"^[0-9]{1,15}\.[0-9]{1,9}$"
-WORKER = r"^[0-9]{1,15}\.[0-9]{1,9}\.[0-9]{1,9}$"
+Attempt = Annotated[str, Path(), Shaped(r"[0-9]{1,15}\.[0-9]{1,9}", "an attempt's id, such as 17.2")]
+Worker = Annotated[str, Shaped(r"[0-9]{1,15}\.[0-9]{1,9}\.[0-9]{1,9}", "a worker's id, such as 17.2.0")]
 
 
 class ReportPoint(Strict):
@@ -37,7 +37,7 @@ def _not_too_many(points: list[ReportPoint]) -> list[ReportPoint]:
 class Report(Strict):
     takes_nan: ClassVar[bool] = True
 
-    worker: Annotated[str, Field(pattern=WORKER)]
+    worker: Worker
     points: Annotated[list[ReportPoint], Field(max_length=10_000), AfterValidator(_not_too_many)]
 
     def flat(self) -> list[Point]:
@@ -45,9 +45,7 @@ class Report(Strict):
 
 
 @router.post("/attempts/{attempt}/reports", responses={409: {}})
-def report(
-    attempt: Annotated[str, Path(pattern=ATTEMPT)], report: Report, caller: AnyCaller, gateway: Gate
-) -> types.Accepted:
+def report(attempt: Attempt, report: Report, caller: AnyCaller, gateway: Gate) -> types.Accepted:
     worker = WorkerId.parse(report.worker)
     taken = gateway.report(caller, AttemptId.parse(attempt), worker, report.flat())
     return types.Accepted(accepted=taken.new, dropped=taken.dropped)

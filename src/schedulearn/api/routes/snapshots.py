@@ -7,6 +7,7 @@ from anyio.lowlevel import RunVar
 from fastapi import Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from schedulearn.api.body.fields import SHA256
 from schedulearn.api.common.deps import Gate, Person
 from schedulearn.api.common.router import Router
 from schedulearn.core.domain.errors import NotFound
@@ -15,7 +16,7 @@ _BINARY = {"type": "string", "format": "binary"}
 router = Router(tags=["snapshots"])
 CHECKS = 2  # archives that are checked at the same time; the others wait
 _limiter = RunVar[CapacityLimiter]("snapshot checks")  # one for each event loop
-Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="SHA-256 of the archive, in hexadecimal digits")]
+Hash = Annotated[str, Path(description="SHA-256 of the archive, in hexadecimal digits"), SHA256]
 
 
 @router.head("/snapshots/{sha256}", response_class=Response)

@@ -6,7 +6,7 @@ from fastapi import Path, Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, Field
 
-from schedulearn.api.body.fields import ONE_LINE, Line, Strict, one_line
+from schedulearn.api.body.fields import ONE_LINE, Line, Shaped, Strict, one_line
 from schedulearn.api.common.answers import answer
 from schedulearn.api.common.deps import Gate, Person
 from schedulearn.api.common.router import Router
@@ -15,7 +15,7 @@ from schedulearn.service.studies.studies import MOST_TRACE, NAME, Study, Wanted
 from schedulearn.wire import types
 
 router = Router(tags=["studies"])
-StudyName = Annotated[str, Path(pattern=f"^{NAME}$", description="the study's name")]
+StudyName = Annotated[str, Path(description="the study's name"), Shaped(NAME, "1 to 100 of A-Z, a-z, 0-9, ., _ and -")]
 # Whoever opens it as a page of its own gets nothing but text, drawings and their style.
 _HARMLESS = {
     "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",

@@ -1,12 +1,12 @@
 """Who ran where and when."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import Query
 
 from schedulearn.api.common.answers import answer, span_out
-from schedulearn.api.common.deps import Gate
+from schedulearn.api.common.deps import Gate, seconds
 from schedulearn.api.common.router import Router
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.wire import types
@@ -14,7 +14,6 @@ from schedulearn.wire.words import iso
 
 router = Router(tags=["service"])
 _USUAL = 3600.0  # seconds that are looked back
-_LAST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 
 
 @router.get("/timeline")
@@ -26,15 +25,10 @@ def timeline(
 ) -> types.Timeline:
     """Every worker that ran at some time between two moments, with its node; of more than `limit` the newest."""
     now = gateway.now()
-    end = now if until is None else _seconds(until)
-    begin = max(0.0, end - _USUAL) if since is None else _seconds(since)
+    end = seconds(until, now)
+    begin = seconds(since, max(0.0, end - _USUAL))
     if begin >= end:
         raise InvalidSpec("since", f"{iso(begin)} is not before {iso(end)}", "a time before `until`")
     found = gateway.timeline(begin, end, limit)
     spans = [span_out(span) for span in found.spans]
     return answer(types.Timeline, found, at=iso(now), since=iso(begin), until=iso(end), spans=spans)
-
-
-def _seconds(at: datetime) -> float:
-    """Since the epoch; what cannot be written as a date again is moved to the nearest that can."""
-    return min(max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()), _LAST)

@@ -1,13 +1,13 @@
 """What the workers of a job use."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import Query
 
 from schedulearn.api.body.fields import MOST_CURVES
 from schedulearn.api.common.answers import usage_out
-from schedulearn.api.common.deps import Gate, JobNumber, Offset
+from schedulearn.api.common.deps import Gate, JobNumber, Offset, seconds
 from schedulearn.api.common.router import Router
 from schedulearn.core.domain.ids import JobId
 from schedulearn.wire import types
@@ -29,6 +29,5 @@ def usage(
 
     An answer has at most 50,000 points: of many workers there are fewer of each.
     """
-    start = None if since is None else (since if since.tzinfo else since.replace(tzinfo=UTC)).timestamp()
-    found, workers, total = gateway.usage(JobId(job), attempt, start, max_points, limit, offset)
+    found, workers, total = gateway.usage(JobId(job), attempt, seconds(since, None), max_points, limit, offset)
     return types.UsagePage(attempt=str(found), workers=[usage_out(worker) for worker in workers], total=total)

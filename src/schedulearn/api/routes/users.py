@@ -1,11 +1,11 @@
 """Users and their tokens."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from fastapi import Path
 from pydantic import AfterValidator, Field
 
-from schedulearn.api.body.fields import MAX_ID, ONE_LINE, WHOLE, Priority, Strict, one_line
+from schedulearn.api.body.fields import MAX_ID, ONE_LINE, WHOLE, Priority, Shaped, Strict, one_line
 from schedulearn.api.common.answers import answer, user_out
 from schedulearn.api.common.deps import Gate, Name, Person
 from schedulearn.api.common.router import Router
@@ -16,42 +16,35 @@ from schedulearn.wire import types
 router = Router(tags=["users"])
 Role = Literal["admin", "user"]
 Id = Annotated[int, Field(strict=True, ge=FIRST_PERSON, le=LARGEST), WHOLE]
-UserName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}$")]
-
-
-class UserIn(Strict):
-    name: UserName
-    role: Role = "user"
-    uid: Id | None = Field(None, description="an account of the machine that jobs run as")
-    gid: Id | None = None
-    root: Annotated[bool, Field(strict=True, description="whether plain processes run as root")] = False
-    max_priority: Priority | None = None
+UserName = Annotated[
+    str,
+    Shaped(
+        "[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", "1 to 64 of A-Z, a-z, 0-9, _, ., @ and -; first a letter, a digit or _"
+    ),
+]
 
 
 class UserUpdate(Strict):
     """Fields that are left out stay as they are."""
 
     role: Role = "user"
-    uid: Id | None = Field(None, description="null: a uid of the service's own")
+    uid: Id | None = Field(
+        None, description="an account of the machine that jobs run as; null: one of the service's own"
+    )
     gid: Id | None = None
     root: Annotated[bool, Field(strict=True, description="whether plain processes run as root")] = False
     max_priority: Priority | None = None
 
     def changes(self) -> UserChanges:
-        changes: UserChanges = {}
-        if "role" in self.model_fields_set:
-            changes["role"] = self.role
-        if "uid" in self.model_fields_set:
-            changes["uid"] = self.uid
-        if "gid" in self.model_fields_set:
-            changes["gid"] = self.gid
-        if "max_priority" in self.model_fields_set:
-            changes["max_priority"] = self.max_priority
-        return changes
+        return cast(UserChanges, self.model_dump(exclude_unset=True, exclude={"root"}))
 
     @property
     def asks_root(self) -> bool | None:
         return self.root if "root" in self.model_fields_set else None
+
+
+class UserIn(UserUpdate):
+    name: UserName
 
 
 class TokenIn(Strict):

@@ -17,6 +17,7 @@ from schedulearn.store import Store
 
 TTL = 30.0  # seconds after which another host may take over from a scheduler that no longer renews its lease
 RENEW_EVERY = 10.0
+_NAMES = {"api": "API", "scheduler": "scheduler"}
 
 
 class RoleLock:
@@ -53,7 +54,7 @@ class RoleLock:
         except (OSError, ValueError, KeyError):
             pid = "unknown"
         return (
-            f"another process (pid {pid}) already runs the {self._role} on {self._path.parent}. "
+            f"another process (pid {pid}) already runs the {_NAMES[self._role]} on {self._path.parent}. "
             f"Stop it with `schedulearn down --data {self._path.parent}`, or choose another --data folder."
         )
 
