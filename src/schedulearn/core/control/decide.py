@@ -157,8 +157,11 @@ class _Placing:
         failed = self._place_in_turn([pair for pair in changed if pair[0].pinned])
         if failed:
             return failed
+        others = [pair for pair in changed if not pair[0].pinned]
+        if not others:
+            return None
         with self._suspended_places_closed():
-            return self._place_in_turn([pair for pair in changed if not pair[0].pinned])
+            return self._place_in_turn(others)
 
     def move_stopped(self, pool: str) -> None:
         """Who has lost its place to a job that can be nowhere else goes where there is room, if it may be stopped."""

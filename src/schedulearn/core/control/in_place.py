@@ -5,7 +5,7 @@ from typing import Protocol
 
 from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.domain.ids import JobId
-from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.job import Job, Spot, grouped
 from schedulearn.core.domain.node import NodeState
 from schedulearn.core.domain.shape import Shape
 
@@ -44,7 +44,7 @@ class InPlace:
             done = put_back(job, self._ledger, self._undo) is not None
         else:
             before = self._undo.mark()
-            done = all(self._take(job, spot) for spot in job.spots)
+            done = all(self._take(job, spot, count) for spot, count in grouped(job.spots))
             if not done:
                 self._undo.back_to(before)
         if done:
@@ -55,11 +55,11 @@ class InPlace:
         """Leave the ledger as it was; places are found later, for all at once."""
         self._undo.back_to((self._logged, self._undo.mark()[1]))
 
-    def _take(self, job: Job, spot: Spot) -> bool:
+    def _take(self, job: Job, spot: Spot, count: int) -> bool:
         shape, node = job.shape.rest if self._suspends else job.shape, self._ledger.node(spot.node)
-        if node is None or node.fits(shape.per_worker, spot.devices):
+        if node is None or node.fits(shape.per_worker, spot.devices, count):
             if node:
-                self._undo.take(shape, (spot,))
+                self._undo.take(shape, (spot,) * count)
             return True
         return False
 
@@ -67,7 +67,7 @@ class InPlace:
 def put_back(job: Job, ledger: Ledger, undo: Undo) -> tuple[Spot, ...] | None:
     """The place in which a job is suspended, taken from the ledger; None if it is not free. It may well be draining."""
     before = undo.mark()
-    if all(_take(job, spot, ledger, undo) for spot in job.pinned):
+    if all(_take(job, spot, count, ledger, undo) for spot, count in grouped(job.pinned)):
         return job.pinned
     undo.back_to(before)
     return None
@@ -75,14 +75,20 @@ def put_back(job: Job, ledger: Ledger, undo: Undo) -> tuple[Spot, ...] | None:
 
 def take_what_is_free(job: Job, ledger: Ledger, undo: Undo) -> list[Spot]:
     """What is free of the place in which a job is suspended, taken from the ledger."""
-    return [spot for spot in job.pinned if _take(job, spot, ledger, undo)]
+    found: list[Spot] = []
+    for spot, count in grouped(job.pinned):
+        if _take(job, spot, count, ledger, undo):
+            found += (spot,) * count
+        else:
+            found += [spot for _ in range(count - 1) if _take(job, spot, 1, ledger, undo)]
+    return found
 
 
-def _take(job: Job, spot: Spot, ledger: Ledger, undo: Undo) -> bool:
+def _take(job: Job, spot: Spot, count: int, ledger: Ledger, undo: Undo) -> bool:
     node = ledger.node(spot.node)
     if node is None or node.closed or node.node.state is NodeState.LOST:
         return False
-    if not node.fits(job.shape.per_worker, spot.devices):
+    if not node.fits(job.shape.per_worker, spot.devices, count):
         return False
-    undo.take(job.shape, (spot,))
+    undo.take(job.shape, (spot,) * count)
     return True

@@ -84,7 +84,7 @@ def pause_confirmed(state: State, job: Job, attempt: Attempt, worker: Worker, no
 
 def settle(state: State, job: Job, attempt: Attempt) -> None:
     """Those who were promised its place need not wait for a suspended job of which nothing moves any more."""
-    if job.pinned and all(worker.paused for worker in attempt.members):
+    if job.pinned and attempt.stands_still:
         state.leaving.discard(job.id)
 
 

@@ -156,7 +156,7 @@ class Attempt:
     ended_at: float | None = None
     generation: int = 0  # how often its workers have changed while it ran
 
-    # Workers start and end in turn, as a rule: asking the last one first makes the two questions quick.
+    # Workers start and end in turn, as a rule: asking the last one first makes these questions quick.
 
     @property
     def all_started(self) -> bool:
@@ -165,6 +165,11 @@ class Attempt:
     @property
     def all_ended(self) -> bool:
         return all(w.ended_at is not None for w in reversed(self.workers))
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether all its members are paused."""
+        return all(w.paused for w in reversed(self.workers) if w.left_at is None and w.ended_at is None)
 
     @property
     def running(self) -> list[Worker]:

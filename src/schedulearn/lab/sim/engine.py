@@ -74,6 +74,8 @@ _UNKNOWN: Mapping[type[Command], str] = {
     ForgetNode: "a node that is removed",
 }
 
+_TOLD_TO_EACH = (StopWorker, PauseWorker, ResumeWorker)  # to each worker of an attempt, one after the other
+
 _Due = tuple[float, JobId, int]  # (time, job, version of its model)
 
 
@@ -264,12 +266,14 @@ class Simulation:
         if not self.state.changes:
             return False
         some_left = False
+        told: tuple[object, ...] = ()  # the last attempt that was told something, and what
         for command in self.state.take_changes().commands:
             if isinstance(command, StartAttempt):
                 if self._is_current(command.attempt):
                     self._start(self.state.jobs[command.attempt.job], now)
-            elif isinstance(command, StopWorker | PauseWorker | ResumeWorker):
-                if self._is_current(command.worker.of):
+            elif isinstance(command, _TOLD_TO_EACH):
+                before, told = told, (type(command), *command.worker[:2])
+                if told != before and self._is_current(command.worker.of):
                     some_left |= self._change(command, self.state.jobs[command.worker.job], now)
             elif isinstance(command, SetLimits):
                 if self._machines and self._is_current(command.worker.of):
