@@ -1,37 +1,23 @@
 """`update`: change a job that is queued or running."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 from schedulearn.cli.common.errors import Code, Failure
+from schedulearn.cli.common.job_options import with_changes
 from schedulearn.cli.common.out import next_steps, of_job, say, say_facts, say_json
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, Job, option, verb_app
-from schedulearn.wire.drafts import as_number, metric_name, moment
-from schedulearn.wire.drafts import target as read_target
+from schedulearn.cli.common.verb import AsJson, Job, verb_app
+from schedulearn.wire.drafts import changes_of
 from schedulearn.wire.facts import needs, target_words
+from schedulearn.wire.spec import CHANGES, option_of
 from schedulearn.wire.words import duration
 
-if TYPE_CHECKING:
-    from schedulearn.client import Client
-
 app = verb_app()
-_NEVER = ("none", "never", "null", "off")
 
 
 @app.command()
-def update(
-    job: Job,
-    priority: Annotated[int | None, option("0..100", "Higher goes first.")] = None,
-    deadline: Annotated[str | None, option("TIME", "6h, a date, or none.")] = None,
-    time_limit: Annotated[str | None, option("DURATION", "8h, 90m, or none.")] = None,
-    cpus_limit: Annotated[str | None, option("CORES", "Cores for each worker, from now on: 0.5, or none.")] = None,
-    workers: Annotated[str | None, option("N|A..B", "How many it should have, from now on: 2, or 2..6.")] = None,
-    target: Annotated[
-        str | None,
-        option("[NAME=]VALUE[:stop]", "The metric's value that is good enough: loss=0.05, 0.05:stop, or none."),
-    ] = None,
-    as_json: AsJson = False,
-) -> int:
+@with_changes
+def update(job: Job, as_json: AsJson = False, **given: Any) -> int:
     """Change the priority, deadline, limits, number of workers or target of a queued or running job.
 
     \b
@@ -43,23 +29,12 @@ def update(
       schedulearn update 17 --workers 2..6
       schedulearn update 17 --target loss=0.05:stop
     """
-    changes: dict[str, int | float | str | dict[str, Any] | None] = {}
-    if priority is not None:
-        changes["priority"] = priority
-    if deadline is not None:
-        changes["deadline"] = None if deadline in _NEVER else moment(deadline)
-    if time_limit is not None:
-        changes["time_limit"] = None if time_limit in _NEVER else as_number(time_limit)
-    if cpus_limit is not None:
-        changes["cpus_limit"] = None if cpus_limit in _NEVER else as_number(cpus_limit)
-    if workers is not None:
-        changes["workers"] = as_number(workers)
-    if not changes and target is None:
-        allowed = "--priority, --deadline, --time-limit, --cpus-limit, --workers, --target"
-        raise Failure("nothing to change", allowed=allowed)
+    if all(value is None for value in given.values()):
+        raise Failure("nothing to change", allowed=", ".join(option_of(field.path) for field in CHANGES))
     with connect() as client:
-        if target is not None:
-            changes["target"] = None if target in _NEVER else _target(target, client, job)
+        # The metric's name may be left out of a target: then the job is asked for it.
+        spec = client.job(job)["spec"] if "=" not in (given["target"] or "=") else {}
+        changes = changes_of(given, spec)
         changed = client.update(job, **changes)
     if as_json:
         say_json(changed)
@@ -71,18 +46,12 @@ def update(
             ("  deadline", changed["deadline"] or "none"),
             ("  time limit", duration(changed["time_limit"]) or "none"),
             ("  cores", _cores(changed["cpus_limit"])),
-            ("  workers", needs(changed["spec"]) if workers is not None else ""),
-            ("  target", (target_words(changed) or "none") if target is not None else ""),
+            ("  workers", needs(changed["spec"]) if "workers" in changes else ""),
+            ("  target", (target_words(changed) or "none") if "target" in changes else ""),
         ]
     )
     next_steps({"status": f"schedulearn explain {job}"})
     return Code.DONE
-
-
-def _target(text: str, client: "Client", job: int) -> dict[str, Any]:
-    """The metric's name may be left out: then the job is asked for it."""
-    name = "" if "=" in text else metric_name(client.job(job)["spec"])
-    return read_target(text, name)
 
 
 def _cores(limit: float | None) -> str:

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 
-from schedulearn.wire.spec import FIELDS, PARTS
+from schedulearn.wire.spec import CHANGES, FIELDS, PARTS
 
 Spec = dict[str, Any]
-_NUMBERS = ("workers", "cpus", "duration", "grace")  # kinds that are numbers or texts
+_NUMBERS = ("workers", "cpus", "cores", "duration", "grace")  # kinds that are numbers or texts
+
+_NEVER = ("none", "never", "null", "off")
 
 
 class Unreadable(Exception):
@@ -31,6 +33,15 @@ def spec_of(given: Mapping[str, Any], command: list[str], base: Spec | None = No
     if given.get("no_workdir"):
         spec["workdir"] = None
     return spec
+
+
+def changes_of(given: Mapping[str, Any], spec: Spec) -> dict[str, Any]:
+    """What `update` is to change: None takes a thing away."""
+    return {
+        field.path: None if field.change.removable and value in _NEVER else _value(field.kind, value, spec)
+        for field in CHANGES
+        if field.change and (value := given.get(field.name)) is not None
+    }
 
 
 def _put(spec: Spec, path: str, value: object) -> None:

@@ -1,7 +1,8 @@
 """The fields of a job's spec, one row each.
 
-From this table are made: what the API checks and publishes (`api/body/spec.py`), the options of `run` and `submit`
-(`cli/common/job_options.py`), the form of the page (`dashboard/views/form.py`) and the reference (`docs/reference`).
+From this table are made: what the API checks and publishes (`api/body/spec.py`), the options of `run`, `submit` and
+`update` (`cli/common/job_options.py`), the form of the page (`dashboard/views/form.py`) and the reference
+(`docs/reference`).
 What a field does is told by `JobSpec`, which has an attribute of its name.
 """
 
@@ -25,6 +26,13 @@ class Entry(NamedTuple):
     usual: str = ""  # what it is if it is left empty and the spec has no default to show
 
 
+class Change(NamedTuple):
+    """How `update` asks for it."""
+
+    help: str
+    removable: bool = True  # null takes it away
+
+
 class Field(NamedTuple):
     path: str  # where it stands in the spec, such as resources.gpus
     kind: str  # how it is read: each reader has a function for a kind that needs one
@@ -33,6 +41,7 @@ class Field(NamedTuple):
     option: Option | None = None  # None: the command line has none, or makes it itself
     entry: Entry | None = None
     choices: tuple[str, ...] = ()
+    change: Change | None = None  # None: it stays as it was submitted
     private: Literal["", "hidden", "left out"] = ""  # what others see of it, who may not change the job
 
     @property
@@ -62,7 +71,8 @@ FIELDS = (
           entry=Entry("Name", "to find it by", usual="from the command")),
     Field("workers", "workers", 1,
           option=Option("N|N..M", "How many workers: 2, or a range 1..4."),
-          entry=Entry("Workers", "2, or 1..4")),
+          entry=Entry("Workers", "2, or 1..4"),
+          change=Change("How many it should have, from now on: 2, or 2..6.", removable=False)),
     Field("resources.gpus", "gpus", 0,
           option=Option("N", "GPUs for each worker."),
           entry=Entry("GPUs", "whole devices", "number")),
@@ -80,13 +90,16 @@ FIELDS = (
           entry=Entry("Shared memory", "of a container: 1GB")),
     Field("priority", "priority", about="0..100, higher first; 50 by default",
           option=Option("0..100", "Higher goes first; usual is 50."),
-          entry=Entry("Priority", "0..100, higher first", "number", "50")),
+          entry=Entry("Priority", "0..100, higher first", "number", "50"),
+          change=Change("Higher goes first.", removable=False)),
     Field("deadline", "deadline",
           option=Option("TIME", "When it should be done: 6h, or a date."),
-          entry=Entry("Deadline", "6h, or 2030-01-31T18:00:00Z", usual="none")),
+          entry=Entry("Deadline", "6h, or 2030-01-31T18:00:00Z", usual="none"),
+          change=Change("6h, a date, or none.")),
     Field("time_limit", "duration", about="of running, over all attempts",
           option=Option("DURATION", "Stop it after running this long: 8h."),
-          entry=Entry("Time limit", "90m, 6h", usual="none")),
+          entry=Entry("Time limit", "90m, 6h", usual="none"),
+          change=Change("8h, 90m, or none.")),
     Field("max_restarts", "restarts", 0,
           option=Option("N", "Try again so often if it fails."),
           entry=Entry("Restarts", "if it fails", "number")),
@@ -115,7 +128,8 @@ FIELDS = (
     Field("target", "target",
           option=Option("[NAME=]VALUE[:stop]",
                         "The metric's value that is good enough: then others go first, or with :stop it ends."),
-          entry=Entry("Target", "loss=0.05, loss=0.05:stop", usual="none")),
+          entry=Entry("Target", "loss=0.05, loss=0.05:stop", usual="none"),
+          change=Change("The metric's value that is good enough: loss=0.05, 0.05:stop, or none.")),
     Field("image", "image", about="container image",
           option=Option("IMAGE", "Docker image to run in."),
           entry=Entry("Image", "such as pytorch/pytorch", usual="none")),
@@ -138,6 +152,12 @@ FIELDS = (
           option=Option("DIR", "The folder that is copied and run in; usual is the present one.")),
     Field("snapshot", "sha256", about="SHA-256 of the uploaded archive of the working folder", private="left out"),
 )  # fmt: skip
+# What may be changed later; a limit of cores is no part of the spec.
+CHANGES = (
+    *(field for field in FIELDS if field.change),
+    Field("cpus_limit", "cores", option=Option("CORES", ""),
+          change=Change("Cores for each worker, from now on: 0.5, or none.")),
+)  # fmt: skip
 # What stands where in the form; an entry that is not named here comes last.
 GROUPS = {
     "What is run": ("command", "name", "launcher", "env"),
@@ -152,5 +172,5 @@ GROUPS = {
 
 def option_of(path: str) -> str:
     """`--memory` for resources.memory, to name it in errors; empty for a field that has none."""
-    found = next((field for field in FIELDS if field.path == path and field.option), None)
+    found = next((field for field in (*FIELDS, *CHANGES) if field.path == path and field.option), None)
     return "--" + found.name.replace("_", "-") if found else ""

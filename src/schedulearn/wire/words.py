@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from schedulearn.wire.clean import clean
@@ -43,8 +43,8 @@ def duration(seconds: float | None) -> str:
         return "-" + duration(-seconds)
     if seconds < 10:
         return f"{seconds:.1f} s".replace(".0 s", " s")
-    rest = timedelta(seconds=round(seconds))
-    parts = [(rest.days, "d"), (rest.seconds // 3600, "h"), (rest.seconds // 60 % 60, "min"), (rest.seconds % 60, "s")]
+    days, rest = divmod(round(seconds), 86400)
+    parts = [(days, "d"), (rest // 3600, "h"), (rest // 60 % 60, "min"), (rest % 60, "s")]
     while parts[0][0] == 0:
         parts.pop(0)
     if parts[0][1] == "min" and parts[0][0] >= 10:

@@ -13,6 +13,7 @@ from schedulearn.api.body.fields import (
     ONE_LINE,
     SHA256,
     WHOLE,
+    Cores,
     CpuRange,
     Deadline,
     Duration,
@@ -47,6 +48,7 @@ _MAX_ADDRESS = 500
 _SEEN = r"[^\u0000-\u0020\u007f-\u00a0\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f\u2060\u3000\ufeff]"
 _SOMETHING = rf"^[^\u0000]*{_SEEN}[^\u0000]*$"
 _NUMBER_TEXT = r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
+_TARGET = ("metric", "value", "then")
 _NOT_THEN = "^(?!then$)[^\\u0000]*$"
 _COUNT_TEXT = r"(?:10000|[1-9][0-9]{0,3})"  # 1 to MAX_WORKERS
 _WORKERS_TEXT = rf" *{_COUNT_TEXT} *(?:\.\. *{_COUNT_TEXT} *)?"
@@ -282,7 +284,6 @@ _WORKERS_SCHEMA = WithJsonSchema(
     }
 )
 WorkersField = Annotated[WorkersIn, BeforeValidator(plainly(_workers)), _WORKERS_SCHEMA]
-WorkersChange = Annotated[WorkersIn, BeforeValidator(plainly(_wanted_workers)), _WORKERS_SCHEMA]
 
 
 def _agreed(workers: WorkersIn) -> Workers:
@@ -311,6 +312,7 @@ Pattern = Annotated[str, AfterValidator(check_pattern), Field(json_schema_extra=
 KINDS: dict[str, Any] = {
     "addresses": _many(AddressField, 20),
     "command": Command,
+    "cores": Cores,
     "count": _whole(1, 10**12),
     "counts": _many(_whole(1, 10**12), 100),
     "cpus": CpuRange,
@@ -335,4 +337,11 @@ KINDS: dict[str, Any] = {
     "size": Size,
     "target": TargetField,
     "workers": Annotated[WorkersField, AfterValidator(_agreed)],
+}
+# Those of a change that are read in another way.
+CHANGE_KINDS: dict[str, Any] = {
+    "target": Annotated[TargetField, AfterValidator(lambda given: dict(zip(_TARGET, given, strict=True)))],
+    "workers": Annotated[
+        WorkersIn, BeforeValidator(plainly(_wanted_workers)), _WORKERS_SCHEMA, AfterValidator(WorkersIn.changes)
+    ],
 }

@@ -10,10 +10,10 @@ from pydantic import AfterValidator, ConfigDict, PrivateAttr, create_model, mode
 from pydantic import Field as Given
 
 from schedulearn.api.body.fields import Strict, deadline_at, invalid
-from schedulearn.api.body.kinds import KINDS
+from schedulearn.api.body.kinds import CHANGE_KINDS, KINDS
 from schedulearn.core.domain.spec import JobSpec, Launcher, Metric, Target, WorkerResources, Workers
 from schedulearn.core.domain.units import short
-from schedulearn.wire.spec import FIELDS, PARTS, Field
+from schedulearn.wire.spec import CHANGES, FIELDS, PARTS, Field
 from schedulearn.wire.words import iso
 
 _MAX_TEXT = 200_000  # characters of command, environment, setup and mounts together: every list of jobs has them
@@ -100,6 +100,25 @@ class JobIn(_Fields):
         given = dict(self)
         priority = min(50, max_priority) if given["priority"] is None else given["priority"]
         return replace(self._spec, priority=priority, deadline=deadline_at(given["deadline"], now))
+
+
+def _change(field: Field) -> tuple[Any, Any]:
+    kind = CHANGE_KINDS.get(field.kind, KINDS[field.kind])
+    return (kind | None if field.change and field.change.removable else kind, Given(default_factory=lambda: None))
+
+
+if TYPE_CHECKING:
+    _Changes = Strict
+else:
+    _Changes = create_model("Changes", __base__=Strict, **{field.path: _change(field) for field in CHANGES})
+
+
+class JobChanges(_Changes):
+    """Fields that are left out stay as they are; null takes a deadline, a limit or a target away."""
+
+    def to_fields(self, now: float) -> dict[str, Any]:
+        given = {name: value for name, value in self if name in self.model_fields_set}
+        return given | ({"deadline": deadline_at(given["deadline"], now)} if "deadline" in given else {})
 
 
 def _check_length(spec: JobSpec) -> None:

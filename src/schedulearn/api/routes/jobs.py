@@ -12,16 +12,10 @@ from pydantic import Field
 from schedulearn.api.body.fields import (
     MOST_CURVES,
     WHOLE,
-    Cores,
-    Deadline,
-    Duration,
-    Priority,
     Shaped,
     Strict,
-    deadline_at,
 )
-from schedulearn.api.body.kinds import TargetField, WorkersChange, WorkersIn
-from schedulearn.api.body.spec import JobIn, spec_out
+from schedulearn.api.body.spec import JobChanges, JobIn, spec_out
 from schedulearn.api.common.answers import attempt_out, explanation_out, job_out, series_out
 from schedulearn.api.common.deps import Gate, JobNumber, NameFilter, Offset, Person, Streaming
 from schedulearn.api.common.router import Router, published
@@ -47,28 +41,6 @@ RunPath = Annotated[
     str,
     Query(max_length=4096, json_schema_extra={"pattern": "^(?:[^/\\u0000][^\\u0000]*)?$"}, description="inside of it"),
 ]
-
-
-class JobChanges(Strict):
-    """Fields that are left out stay as they are; null takes a deadline, a limit or a target away."""
-
-    priority: Priority = 50
-    deadline: Deadline | None = None
-    time_limit: Duration | None = None
-    cpus_limit: Cores | None = None
-    workers: WorkersChange = WorkersIn()
-    target: TargetField | None = None
-
-    def to_fields(self, now: float) -> dict[str, Any]:
-        values: dict[str, Any] = {
-            "priority": self.priority,
-            "deadline": deadline_at(self.deadline, now),
-            "time_limit": self.time_limit,
-            "cpus_limit": self.cpus_limit,
-            "workers": self.workers.changes(),
-            "target": dict(zip(("metric", "value", "then"), self.target, strict=True)) if self.target else None,
-        }
-        return {name: value for name, value in values.items() if name in self.model_fields_set}
 
 
 class MigrateTo(Strict):

@@ -1,13 +1,13 @@
-"""The options that describe a job, shared by `run` and `submit`: made from the table of a spec's fields."""
+"""The options that describe a job (`run`, `submit`) or change it (`update`): made from the table of a spec's fields."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
 
 from schedulearn.cli.common.verb import complete_jobs, job_id
-from schedulearn.wire.spec import FIELDS, Field, Option
+from schedulearn.wire.spec import CHANGES, FIELDS, Field
 
 # What Typer makes of an option's text, by the kind of the field; else it stays a text.
 _TYPES: dict[str, Any] = {
@@ -20,25 +20,29 @@ _NO_WORKDIR = typer.Option("--no-workdir", help="Copy nothing: run in an empty f
 
 def with_job_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """A verb that ends in `**given` gets all options of a job in it."""
+    options = [_option(field, field.option.help) for field in FIELDS if field.option]
+    return _with(verb, [*options, _parameter("no_workdir", Annotated[bool, _NO_WORKDIR], False)])
+
+
+def with_changes(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """The same with the options of what may be changed."""
+    return _with(verb, [_option(field, field.change.help) for field in CHANGES if field.change])
+
+
+def _with(verb: Callable[..., Any], options: Iterable[inspect.Parameter]) -> Callable[..., Any]:
     own = [
         p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for p in inspect.signature(verb).parameters.values()
         if p.kind is not inspect.Parameter.VAR_KEYWORD
     ]
-    verb.__signature__ = inspect.Signature([*own, *_parameters()])  # type: ignore[attr-defined] # Typer reads it
+    verb.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined] # Typer reads it
     return verb
 
 
-def _parameters() -> Iterator[inspect.Parameter]:
-    for field in FIELDS:
-        if field.option:
-            yield _parameter(field.name, _annotation(field, field.option), None)
-    yield _parameter("no_workdir", Annotated[bool, _NO_WORKDIR], False)
-
-
-def _annotation(field: Field, option: Option) -> Any:
-    shown = typer.Option(metavar=option.metavar, help=option.help, **_MORE.get(field.kind, {}))
-    return Annotated[_TYPES.get(field.kind, str) | None, shown]
+def _option(field: Field, about: str) -> inspect.Parameter:
+    metavar = field.option.metavar if field.option else None
+    shown = typer.Option(metavar=metavar, help=about, **_MORE.get(field.kind, {}))
+    return _parameter(field.name, Annotated[_TYPES.get(field.kind, str) | None, shown], None)
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:

@@ -4,6 +4,7 @@ import math
 import re
 
 from schedulearn.core.domain.errors import InvalidSpec
+from schedulearn.wire.words import duration, size
 
 _SIZE_UNITS = {
     "": 1, "B": 1,
@@ -25,6 +26,7 @@ _DURATION = re.compile(DURATION_TEXT)
 _DURATION_PART = re.compile(rf"({_NUMBER}) *([smhd]?)")
 _RANGE = re.compile(RANGE_TEXT)
 
+format_duration, format_size = duration, size  # the core's names for them
 SIZES_ALLOWED = "a number of bytes, or a text such as 512MB, 4GB or 1.5GiB"
 DURATIONS_ALLOWED = "a number of seconds, or a text such as 30s, 90m, 6h or 1h30m"
 
@@ -72,29 +74,6 @@ def format_count(amount: float, thing: str) -> str:
     """`1 core`, `0.333 cores`, `12 GPUs`."""
     shown = f"{round(amount, 3):g}"
     return f"{shown} {thing}{'' if shown == '1' else 's'}"
-
-
-def format_size(size: float) -> str:
-    """`2 GB`, `1.5 MB`: at most three digits that say something."""
-    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}"
-    return f"{size:.0f} B"
-
-
-def format_duration(seconds: float) -> str:
-    """`45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`: two units at the most."""
-    if seconds < 0:
-        return "-" + format_duration(-seconds)
-    if seconds < 10:
-        return f"{seconds:.1f} s".replace(".0 s", " s")
-    days, rest = divmod(round(seconds), 86400)
-    parts = [(days, "d"), (rest // 3600, "h"), (rest // 60 % 60, "min"), (rest % 60, "s")]
-    while parts and parts[0][0] == 0:
-        parts.pop(0)
-    if parts and parts[0][1] == "min" and parts[0][0] >= 10:
-        parts = parts[:1]
-    return " ".join(f"{n} {unit}" for n, unit in parts[:2] if n) or "0 s"
 
 
 def short(value: object, limit: int = 60) -> str:
