@@ -152,6 +152,10 @@ class Book:
         self.leases[lease.worker] = lease
         return known
 
+    def add_leases(self, leases: Iterable[Lease]) -> None:
+        """Workers that held nothing before hold these from now on."""
+        self.leases.update({lease.worker: lease for lease in leases})
+
     def end_lease(self, worker: WorkerId) -> bool:
         return self.leases.pop(worker, None) is not None
 

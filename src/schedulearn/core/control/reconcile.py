@@ -158,10 +158,12 @@ def start_ready(state: State, now: float) -> None:
 def _start(state: State, job: Job, now: float) -> None:
     job.attempt += 1
     attempt = Attempt(AttemptId(job.id, job.attempt), created_at=now)
-    for rank, (node, devices) in enumerate(job.spots):
-        worker = WorkerId(job.id, job.attempt, rank)
-        attempt.workers.append(Worker(worker, node, devices))
-        state.lease(Lease(worker, node, job.shape.per_worker, devices))
+    number, newest, amounts = job.id, job.attempt, job.shape.per_worker
+    leases = [
+        Lease(WorkerId(number, newest, rank), node, amounts, devices) for rank, (node, devices) in enumerate(job.spots)
+    ]
+    attempt.workers = [Worker(worker, node, devices) for worker, node, _, devices in leases]
+    state.lease_anew(leases)
     state.attempts[job.id] = attempt
     state.changes.attempts[attempt.id] = attempt
     state.hold(job)

@@ -186,6 +186,11 @@ class State(Book):
         known = self.set_lease(lease)
         (self.changes.leases_changed if known else self.changes.leases_added).append(lease)
 
+    def lease_anew(self, leases: Sequence[Lease]) -> None:
+        """The same for the workers of a new attempt, which hold nothing yet."""
+        self.add_leases(leases)
+        self.changes.leases_added += leases
+
     def withdraw(self, job: Job) -> None:
         """A suspended job no longer waits for its turn, or for others to leave. Its memory it keeps."""
         self.queue.remove(job.id)

@@ -29,5 +29,5 @@ def stop_attempt(
     state.changes.attempts[attempt.id] = attempt
     if job.state is not JobState.STOPPING:
         state.move(job, Trigger.STOP, now, cause)
-    for worker in attempt.running:
-        state.command(StopWorker(worker.id, worker.node, job.spec.grace if grace is None else grace))
+    seconds = job.spec.grace if grace is None else grace
+    state.changes.commands += [StopWorker(worker.id, worker.node, seconds) for worker in attempt.running]
