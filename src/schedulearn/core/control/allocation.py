@@ -304,6 +304,8 @@ class AllocationPass:
         return self._walk.passed_since(self._queue.key(before) if before else None)
 
     def reserve(self, job: Job) -> None:
+        if self._in_place:
+            self._in_place.clear()
         before, missing = self._ledger.free_slots(self._pool), job.shape.workers.want
         for possible, node in self._ledger.these(job.pinned) if job.pinned else self._ledger.by_promise(job.shape):
             if missing <= 0:

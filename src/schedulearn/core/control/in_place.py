@@ -1,6 +1,6 @@
 """Who can be where it is: a suspended job goes on in its own place, or not at all."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from schedulearn.core.control.ledger import Ledger
@@ -27,19 +27,31 @@ class InPlace:
 
     Counting slots does not tell: two jobs on one device take turns even where another device is idle. So all places
     are cleared on the ledger, and whoever is given something goes back to its own, if nobody else is there by then.
+    Running jobs that are given something before any suspended one keep their places, and need not be cleared.
     """
 
-    def __init__(self, ledger: Ledger, undo: Undo, running: Iterable[Job], *, suspends: bool) -> None:
+    def __init__(self, ledger: Ledger, undo: Undo, running: Collection[Job], *, suspends: bool) -> None:
         self._ledger, self._undo, self._suspends = ledger, undo, suspends
         self._logged = undo.mark()[0]
         self._there: set[JobId] = set()
-        for job in running:
-            undo.give_back(job.shape.rest if suspends else job.shape, job.spots)
+        self._running: Collection[Job] | None = running  # None: their places are cleared
+
+    def clear(self) -> None:
+        """Clear the places of all running jobs that have not been given anything yet."""
+        for job in self._running or ():
+            if job.id not in self._there:
+                self._undo.give_back(job.shape.rest if self._suspends else job.shape, job.spots)
+        self._running = None
 
     def put(self, job: Job) -> bool:
         """It stays, or goes on; False if its place is taken. Who has no place yet is no concern of ours."""
         if job.id in self._there or not (job.spots or job.pinned):
             return True
+        if self._running is not None:
+            if job.spots and all(self._is_surely_its_own(spot) for spot, _ in grouped(job.spots)):
+                self._there.add(job.id)
+                return True
+            self.clear()
         if not job.spots:
             done = put_back(job, self._ledger, self._undo) is not None
         else:
@@ -54,6 +66,11 @@ class InPlace:
     def end(self) -> None:
         """Leave the ledger as it was; places are found later, for all at once."""
         self._undo.back_to((self._logged, self._undo.mark()[1]))
+
+    def _is_surely_its_own(self, spot: Spot) -> bool:
+        """Whether all who run there have room: not so where a node has shrunk, or others use a device."""
+        node = self._ledger.node(spot.node)
+        return node is not None and not spot.devices and not node.is_short
 
     def _take(self, job: Job, spot: Spot, count: int) -> bool:
         shape, node = job.shape.rest if self._suspends else job.shape, self._ledger.node(spot.node)

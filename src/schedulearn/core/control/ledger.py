@@ -128,6 +128,11 @@ class NodeLedger:
                 return False
         return True
 
+    @property
+    def is_short(self) -> bool:
+        """Whether more is promised than there is."""
+        return any(amount < 0 for amount in self._free.values())
+
     def _kept(self) -> float:
         # Otherwise jobs that ask for no GPU would strand the free GPUs without a core to feed them.
         return self.node.cpus_per_gpu * len(self._free_devices)
