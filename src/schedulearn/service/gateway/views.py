@@ -4,65 +4,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from schedulearn.core.control.explain import Explanation
+# `as` the same: types of the store, of control and of estimates that the API may name only through here.
+from schedulearn.core.control.explain import Explanation as Explanation
 from schedulearn.core.domain.ids import AttemptId, DeviceId, JobId, NodeName
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.estimate.weight import Weight
+from schedulearn.core.estimate.weight import Weight as Weight
 from schedulearn.core.policies.catalogue.presets import DEFAULT_PRESET, available, build_policy
 from schedulearn.service.common.roles import TTL
-from schedulearn.store import (
-    Actor,
-    AuditEntry,
-    AuditFilter,
-    Curve,
-    JobRow,
-    Notice,
-    Point,
-    Progress,
-    Span,
-    StoredEvent,
-    Timeline,
-    TokenRow,
-    UserChanges,
-    UserRow,
-    WorkerUsage,
-    acting,
-)
-
-__all__ = [
-    "Actor",
-    "Advice",
-    "AuditEntry",
-    "AuditFilter",
-    "BuiltInPolicies",
-    "Counts",
-    "Curve",
-    "Explanation",
-    "Health",
-    "JobPulse",
-    "JobRow",
-    "LogPlace",
-    "NodeView",
-    "Notice",
-    "Point",
-    "Policies",
-    "PolicyChoice",
-    "PolicyView",
-    "Progress",
-    "Sharing",
-    "Span",
-    "SpeedUpView",
-    "StoredEvent",
-    "Timeline",
-    "TokenRow",
-    "UserChanges",
-    "UserRow",
-    "Weight",
-    "WorkerUsage",
-    "acting",
-]  # with types of the store, of control and of estimates that the API may name only through here
+from schedulearn.store import Actor as Actor
+from schedulearn.store import AuditFilter as AuditFilter
+from schedulearn.store import Curve as Curve
+from schedulearn.store import JobRow as JobRow
+from schedulearn.store import Notice as Notice
+from schedulearn.store import Point as Point
+from schedulearn.store import Progress as Progress
+from schedulearn.store import Span as Span
+from schedulearn.store import StoredEvent as StoredEvent
+from schedulearn.store import UserChanges as UserChanges
+from schedulearn.store import UserRow as UserRow
+from schedulearn.store import WorkerUsage as WorkerUsage
+from schedulearn.store import acting as acting
 
 
 @dataclass(frozen=True, slots=True)
