@@ -1,21 +1,19 @@
 """One job: how it stands, its story, its attempts, its spec."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import yaml
 
 from schedulearn.client import FINISHED, types
+from schedulearn.dashboard.views.columns import curve_of, metric_of, progress_of, ran_of
 from schedulearn.dashboard.views.markup import Child, Safe, el, join
-from schedulearn.dashboard.views.overview import metric_of, progress_of
-from schedulearn.dashboard.views.parts import dot, empty, facts, panel, pill, spark, table, when
+from schedulearn.dashboard.views.parts import dot, empty, facts, panel, pill, when
+from schedulearn.dashboard.views.table import Column, table
 from schedulearn.wire import facts as told
 from schedulearn.wire.words import duration, instant, nodes_of, why
-
-_STORY = [("Time", "key"), ("After", "num w2"), ("What", ""), ("Cause", "why")]
-_ATTEMPTS = [("Worker", ""), ("Where", ""), ("Devices", "w1"), ("Started", "num w2"), ("Ran", "num"), ("Ended", "why")]
 
 
 def title(job: types.Job) -> Safe:
@@ -31,11 +29,11 @@ def standing(job: types.Job, explained: types.Explanation | None) -> Safe:
         ("Progress", progress_of(job) if progress else None),
         (
             progress["metric"] if progress else "",
-            join(metric_of(job), spark(progress["spark"], job["id"])) if progress else None,
+            join(metric_of(job), curve_of(job)) if progress else None,
         ),
         ("Workers", str(job["workers"]) if job["workers"] else None),
         ("Where", nodes_of(job)),
-        ("Ran", duration(round(job["run_seconds"])) if job["started_at"] else None),
+        ("Ran", ran_of(job)),
         ("Left", duration(left) if left is not None else None),
         ("Position", str(explained["position"]) if explained and explained["position"] else None),
     ]
@@ -70,42 +68,57 @@ def about(job: types.Job, now: datetime) -> Safe:
 
 def story(events: Sequence[types.Event]) -> Safe:
     """The newest first."""
-    first = instant(events[0]["at"]) if events else None
-    rows = [_told(event, first) for event in reversed(events)]
-    return panel(
-        "Events", table(_STORY, rows, "Events") if rows else empty("Nothing has happened yet."), note=len(rows)
+    if not events:
+        return panel("Events", empty("Nothing has happened yet."), note=0)
+    first = events[0]["at"]
+    columns = (
+        Column("Time", lambda event: when(event["at"]), "key"),
+        Column("After", lambda event: f"+{_span(first, event['at'])}", "num w2"),
+        Column("What", _what),
+        Column("Cause", lambda event: event["cause"], "why"),
     )
+    return panel("Events", table(columns, reversed(events), "Events"), note=len(events))
 
 
-def _told(event: types.Event, first: datetime | None) -> Sequence[Child]:
-    at = instant(event["at"])
-    after = (at - first).total_seconds() if at and first else 0.0
-    kind = event["kind"].replace("_", " ")
+def _span(begin: str, end: str) -> str:
+    first, last = instant(begin), instant(end)
+    return duration(max(0.0, (last - first).total_seconds()) if first and last else 0.0)
+
+
+def _what(event: types.Event) -> Child:
     state = pill(event["state"]) if event["state"] else None
-    what = state if event["state"] == event["kind"] else join(el("span", kind, class_="kind"), state)
-    return when(event["at"]), f"+{duration(max(0.0, after))}", what, event["cause"]
+    if event["state"] == event["kind"]:
+        return state
+    return join(el("span", event["kind"].replace("_", " "), class_="kind"), state)
 
 
 def attempts(found: Sequence[types.Attempt], now: datetime) -> Safe:
-    rows = [_worker(attempt, worker, now) for attempt in reversed(found) for worker in attempt["workers"]]
+    rows = [(attempt, worker) for attempt in reversed(found) for worker in attempt["workers"]]
     if not rows:
         return panel("Attempts", empty("The job has not started yet."))
-    return panel("Attempts", table(_ATTEMPTS, rows, "Attempts"), note=len(found))
-
-
-def _worker(attempt: types.Attempt, worker: types.AttemptWorker, now: datetime) -> Sequence[Child]:
-    begin, end = instant(worker["started_at"]), instant(worker["ended_at"])
-    ran = duration(max(0.0, round(((end or now) - begin).total_seconds()))) if begin else ""
-    ended = told.worker_end(attempt, worker)
-    devices = ", ".join(worker["devices"])
-    return (
-        worker["worker"],
-        worker["node"],
-        devices,
-        when(worker["started_at"]),
-        ran,
-        getattr(ended, "text", str(ended)),
+    columns = (
+        _of_worker("Worker", lambda worker: worker["worker"]),
+        _of_worker("Where", lambda worker: worker["node"]),
+        _of_worker("Devices", lambda worker: ", ".join(worker["devices"]), "w1"),
+        _of_worker("Started", lambda worker: when(worker["started_at"]), "num w2"),
+        _of_worker("Ran", lambda worker: _ran(worker, now), "num"),
+        Column("Ended", _end, "why"),
     )
+    return panel("Attempts", table(columns, rows, "Attempts"), note=len(found))
+
+
+def _of_worker(title: str, cell: Callable[[types.AttemptWorker], Child], kind: str = "") -> Column:
+    return Column(title, lambda row: cell(row[1]), kind)
+
+
+def _ran(worker: types.AttemptWorker, now: datetime) -> str:
+    begin, end = instant(worker["started_at"]), instant(worker["ended_at"])
+    return duration(max(0.0, round(((end or now) - begin).total_seconds()))) if begin else ""
+
+
+def _end(row: tuple[types.Attempt, types.AttemptWorker]) -> str:
+    ended = told.worker_end(*row)
+    return getattr(ended, "text", str(ended))
 
 
 def spec(job: types.Job) -> Safe:

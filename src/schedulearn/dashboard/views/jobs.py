@@ -4,21 +4,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import parse_qs, urlencode
 
-from schedulearn.dashboard.views.markup import Child, Safe, el, join
-from schedulearn.dashboard.views.overview import metric_of, progress_of
-from schedulearn.dashboard.views.parts import START, cell_of, empty, job_link, pill, since, spark, whole_table
+from schedulearn.dashboard.views.columns import JOBS, Shown
+from schedulearn.dashboard.views.markup import Safe, el, join
+from schedulearn.dashboard.views.parts import START, empty
+from schedulearn.dashboard.views.table import Column, head_of, table
 from schedulearn.wire import types
-from schedulearn.wire.words import STATES, duration, why
+from schedulearn.wire.words import STATES
 
 SIZE = 50  # rows of a page
 _GROUPS = ("active", "finished", *STATES)
-# title, what it is sorted by ("": nothing), classes
-_COLUMNS = (
-    ("Job", "id", "key"), ("Name", "name", "grow"), ("User", "user", "w2"), ("State", "state", ""),
-    ("Priority", "priority", "num w1"), ("Progress", "", "w2"), ("Metric", "", "num"), ("Curve", "", "w2"),
-    ("Waited", "", "num w1"), ("Ran", "", "num"), ("Submitted", "submitted_at", "num w2"), ("Why", "", "why w1"),
-)  # fmt: skip
-_SORTS = frozenset(sort for _, sort, _ in _COLUMNS if sort)
+_SORTS = frozenset(column.sort for column in JOBS if column.sort)
 _LARGEST = 10**9  # pages: what stands in an address may be anything
 
 
@@ -89,39 +84,19 @@ def jobs_table(page: types.JobPage, wanted: Wanted, now: datetime) -> Safe:
         if wanted != Wanted():
             return empty("No job matches. ", el("a", "show all", href="/jobs"))
         return empty("No job yet. Start one: ", START)
-    head = el("tr", [_head(column, wanted) for column in _COLUMNS])
-    body = [el("tr", _row(job, now)) for job in page["jobs"]]
-    return join(whole_table(head, body, "Jobs"), pager(page["total"], wanted))
+    shown = [Shown(job, now) for job in page["jobs"]]
+    whole = table(JOBS, shown, "Jobs", lambda column: _head(column, wanted))
+    return join(whole, pager(page["total"], wanted))
 
 
-def _head(column: tuple[str, str, str], wanted: Wanted) -> Safe:
-    title, sort, kind = column
-    if not sort:
-        return el("th", title, scope="col", class_=kind or None)
-    mine = wanted.sort == sort
+def _head(column: Column, wanted: Wanted) -> Safe:
+    if not column.sort:
+        return head_of(column)
+    mine = wanted.sort == column.sort
     arrow = el("span", " ▾" if wanted.order == "desc" else " ▴", aria_hidden="true") if mine else None
-    link = el("a", title, arrow, href=wanted.sorted_by(sort).address, data_go=True)
+    link = el("a", column.title, arrow, href=wanted.sorted_by(column.sort).address, data_go=True)
     direction = ("descending" if wanted.order == "desc" else "ascending") if mine else None
-    return el("th", link, scope="col", class_=kind or None, aria_sort=direction)
-
-
-def _row(job: types.Job, now: datetime) -> list[Safe]:
-    progress = job["progress"]
-    cells: tuple[Child, ...] = (
-        job_link(job["id"]),
-        el("a", job["name"], href=f"/jobs/{job['id']}", class_="name", title=job["name"]),
-        job["user"],
-        pill(job["state"]),
-        job["priority"],
-        progress_of(job),
-        metric_of(job),
-        spark(progress["spark"], job["id"]) if progress else "",
-        duration(round(job["wait_seconds"])),
-        duration(round(job["run_seconds"])) if job["started_at"] else "",
-        f"{since(job['submitted_at'], now)} ago",
-        why(job),
-    )
-    return [cell_of(cell, (title, kind)) for cell, (title, _, kind) in zip(cells, _COLUMNS, strict=True)]
+    return el("th", link, scope="col", class_=column.kind or None, aria_sort=direction)
 
 
 def pager(total: int, wanted: Wanted) -> Safe:

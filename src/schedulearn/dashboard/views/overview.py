@@ -3,38 +3,13 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from schedulearn.dashboard.views.columns import FINISHED, QUEUE, RUNNING, Shown
 from schedulearn.dashboard.views.markup import Child, Safe, el, join
-from schedulearn.dashboard.views.parts import (
-    START,
-    bar,
-    bytes_of,
-    cores,
-    empty,
-    job_link,
-    panel,
-    percent,
-    pill,
-    since,
-    spark,
-    steps,
-    table,
-)
-from schedulearn.dashboard.views.servers import Words, by_job, core_words, used_of
+from schedulearn.dashboard.views.parts import START, bar, bytes_of, cores, empty, panel
+from schedulearn.dashboard.views.servers import Words, by_job
+from schedulearn.dashboard.views.table import table
 from schedulearn.wire import types
-from schedulearn.wire.words import duration, instant, nodes_of, number, why
-
-RUNNING = [
-    ("Job", "grow"), ("User", "w1"), ("Progress", ""), ("Metric", "num"), ("Curve", "w2"), ("Workers", "num w2"),
-    ("Cores", "num"), ("Memory", "num w1"), ("Where", "w1"), ("Ran", "num w2"), ("Left", "num"),
-]  # fmt: skip
-QUEUE = [
-    ("#", "key"), ("Job", "grow"), ("User", "w1"), ("Priority", "num w2"), ("Waits", "num w2"), ("Starts in", "num"),
-    ("Why", "why"),
-]  # fmt: skip
-FINISHED = [
-    ("Job", "grow"), ("User", "w1"), ("State", ""), ("Metric", "num w2"), ("Curve", "w2"), ("Ran", "num"),
-    ("Ended", "num w2"), ("Result", "why w1"),
-]  # fmt: skip
+from schedulearn.wire.words import instant
 
 
 def now_of(seen: types.Overview) -> datetime:
@@ -117,84 +92,24 @@ def running(seen: types.Overview) -> Safe:
     jobs, total = seen["running"], sum(seen["counts"].get(s, 0) for s in ("starting", "running", "paused", "stopping"))
     if not jobs:
         return panel("Running", empty("No job is running. Start one: ", START))
-    rows = [_running(job, held.get(job["id"], [])) for job in jobs]
+    rows = [Shown(job, now_of(seen), held.get(job["id"], ())) for job in jobs]
     return panel("Running", table(RUNNING, rows, "Running jobs"), note=_more(len(jobs), total))
-
-
-def _running(job: types.Job, held: Sequence[types.Holder]) -> Sequence[Child]:
-    progress = job["progress"]
-    return (
-        join(job_link(job["id"], job["name"]), None if job["state"] == "running" else pill(job["state"])),
-        job["user"],
-        progress_of(job),
-        metric_of(job),
-        spark(progress["spark"], job["id"]) if progress else "",
-        job["workers"] or "",
-        core_words(held) if held else "",
-        bytes_of(used_of(held, "memory")),
-        nodes_of(job),
-        duration(round(job["run_seconds"])) if job["started_at"] else "",
-        duration(progress["eta_seconds"]) if progress and progress["eta_seconds"] is not None else "",
-    )
-
-
-def progress_of(job: types.Job) -> Safe:
-    done, progress = steps(job), job["progress"]
-    if done is not None:
-        return el("span", bar(done, "done"), el("span", percent(done), class_="num"), class_="progress")
-    return el("span", f"step {progress['step']}" if progress else "", class_="note")
-
-
-def metric_of(job: types.Job) -> Safe:
-    progress = job["progress"]
-    if not progress:
-        return Safe("")
-    value = number(progress["value"]) or "not a number"
-    return join(el("b", value), el("small", f" {progress['metric']}") if progress["metric"] != "loss" else None)
 
 
 def queue(seen: types.Overview) -> Safe:
     waiting, total = seen["waiting"], seen["counts"].get("queued", 0)
     if not waiting:
         return panel("Queue", empty("The queue is empty."))
-    rows = [_waiting(one, now_of(seen)) for one in waiting]
+    rows = [Shown(one["job"], now_of(seen), place=one["why"]) for one in waiting]
     return panel("Queue", table(QUEUE, rows, "Queue"), note=_more(len(waiting), total))
-
-
-def _waiting(one: types.Waiting, now: datetime) -> Sequence[Child]:
-    job, reason = one["job"], one["why"]
-    start = reason["estimate"]["start_seconds"] if reason["estimate"] else None
-    return (
-        reason["position"] or "",
-        job_link(job["id"], job["name"]),
-        job["user"],
-        job["priority"],
-        since(job["queued_at"], now),
-        duration(start) if start is not None else "–",
-        el("span", reason["text"], class_="clamp", title=reason["text"]),
-    )
 
 
 def finished(seen: types.Overview) -> Safe:
     if not seen["finished"]:
         return Safe("")
-    rows = [_finished(job, now_of(seen)) for job in seen["finished"]]
+    rows = [Shown(job, now_of(seen)) for job in seen["finished"]]
     return panel(
         "Finished", table(FINISHED, rows, "Finished jobs"), note=el("a", "all jobs", href="/jobs?state=finished")
-    )
-
-
-def _finished(job: types.Job, now: datetime) -> Sequence[Child]:
-    progress = job["progress"]
-    return (
-        job_link(job["id"], job["name"]),
-        job["user"],
-        pill(job["state"]),
-        metric_of(job),
-        spark(progress["spark"], job["id"]) if progress else "",
-        duration(round(job["run_seconds"])) if job["started_at"] else "",
-        f"{since(job['finished_at'], now)} ago",
-        el("span", why(job), class_="clamp", title=why(job)),
     )
 
 

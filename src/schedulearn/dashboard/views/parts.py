@@ -117,23 +117,6 @@ def panel(title: str, *content: Child, note: Child = None, id_: str | None = Non
     return el("section", head, *content, class_="panel", id=id_)
 
 
-def table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Child]], label: str) -> Safe:
-    """Columns are (title, classes): `num` to the right, `w1` and `w2` only where there is room."""
-    head = el("tr", [el("th", title, class_=kind or None, scope="col") for title, kind in columns])
-    body = [el("tr", [cell_of(*both) for both in zip(row, columns, strict=True)]) for row in rows]
-    return whole_table(head, body, label)
-
-
-def whole_table(head: Safe, rows: Sequence[Safe], label: str) -> Safe:
-    return el("div", el("table", el("thead", head), el("tbody", rows), aria_label=label), class_="scroll")
-
-
-def cell_of(cell: Child, column: tuple[str, str]) -> Safe:
-    """With the column's title: where there is little room, it stands in the cell itself."""
-    title, kind = column
-    return el("td", cell, class_=kind or None, data_label=title if "num" in kind and cell else None)
-
-
 # How a first job is started.
 START = join(el("code", "schedulearn run -- python train.py"), ", or ", el("a", "fill in a form", href="/submit"))
 

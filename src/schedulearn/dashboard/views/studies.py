@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from urllib.parse import quote
 
-from schedulearn.dashboard.views.markup import Child, Safe, el, join
-from schedulearn.dashboard.views.parts import bar, empty, panel, percent, since, table, when, whole_table
+from schedulearn.dashboard.views.markup import Safe, el, join
+from schedulearn.dashboard.views.parts import bar, empty, panel, percent, since, when
+from schedulearn.dashboard.views.table import Column, table, whole_table
 from schedulearn.wire import types
 
 _KINDS = {"done": "succeeded", "cancelled": "cancelled"}  # the colour of a state
-_COLUMNS = (("Report", "grow"), ("Kind", "w2"), ("State", ""), ("By", "w2"), ("When", "num"), ("In short", "why"))
 
 
 def address(study: types.Study) -> str:
@@ -26,19 +26,19 @@ def listed(studies: Sequence[types.Study], now: datetime) -> Safe:
         return empty(
             "No report yet. ", hint, el("code", "schedulearn experiment run fixed-3 --out DATA/reports/fixed-3")
         )
-    return table(_COLUMNS, [_row(study, now) for study in studies], "Reports")
+    columns = (
+        Column("Report", _link, "grow"),
+        Column("Kind", lambda study: study["kind"], "w2"),
+        Column("State", state),
+        Column("By", lambda study: study["user"], "w2"),
+        Column("When", lambda study: f"{since(study['created_at'], now)} ago", "num"),
+        Column("In short", lambda study: el("span", in_short(study), class_="clamp"), "why"),
+    )
+    return table(columns, studies, "Reports")
 
 
-def _row(study: types.Study, now: datetime) -> list[Child]:
-    title = el("a", study["title"], href=address(study), class_="name", title=study["title"])
-    return [
-        title,
-        study["kind"],
-        state(study),
-        study["user"],
-        f"{since(study['created_at'], now)} ago",
-        el("span", in_short(study), class_="clamp"),
-    ]
+def _link(study: types.Study) -> Safe:
+    return el("a", study["title"], href=address(study), class_="name", title=study["title"])
 
 
 def state(study: types.Study) -> Safe:
@@ -87,9 +87,7 @@ def figures(study: types.Study) -> Safe:
     if not found or not found["rows"]:
         return Safe("")
     words = 1 if found["best"] else len(found["columns"])  # columns that are no figures
-    head = el(
-        "tr", [el("th", c, scope="col", class_=None if i < words else "num") for i, c in enumerate(found["columns"])]
-    )
+    head = [el("th", c, scope="col", class_=None if i < words else "num") for i, c in enumerate(found["columns"])]
     marks = found["best"] or [[False] * len(found["columns"])] * len(found["rows"])
     body = [
         el(

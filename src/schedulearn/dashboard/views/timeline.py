@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, urlencode
 
 from schedulearn.dashboard.views.charts import AXIS, GREY, LINE, TOOLTIP, Option
 from schedulearn.dashboard.views.markup import Child, Safe, el, join
-from schedulearn.dashboard.views.parts import colour, empty, job_link, table, when
+from schedulearn.dashboard.views.parts import colour, empty, job_link, when
+from schedulearn.dashboard.views.table import Column, table
 from schedulearn.wire import types
 from schedulearn.wire.words import duration, instant
 
@@ -25,10 +26,6 @@ _ENDED, _RUNS, _FAILED = range(3)  # as static/timeline.js has them
 _HEAD, _BAR, _GAP, _FOOT = 26, 20, 3, 8  # pixels of a server's name, a bar, between two bars, and below the last
 _THIN, _ROOM = 6, 900  # the thinnest bar; all bars together are made thinner to fit into this
 _BELOW, _ABOVE, _SIDE = 62, 6, 14  # for the axis with the slider, above, and at both sides
-_COLUMNS = [
-    ("Job", "grow"), ("User", "w2"), ("Where", ""), ("Workers", "num w2"), ("From", "num"), ("To", "num"),
-    ("Ran", "num"), ("End", "why w2"),
-]  # fmt: skip
 Key = tuple[int, int, str]  # job, attempt, node
 
 
@@ -271,18 +268,14 @@ def rows(drawn: Sequence[Bar], at: float) -> Safe:
     """The newest first."""
     if not drawn:
         return empty("No job ran in this time. ", el("a", "Submit one", href="/submit"))
-    return table(_COLUMNS, [_row(bar, at) for bar in list(reversed(drawn))[:MOST_ROWS]], "Jobs in this time")
-
-
-def _row(bar: Bar, at: float) -> Sequence[Child]:
-    job, _, node = bar.key
-    return (
-        job_link(job, bar.name),
-        bar.user,
-        node,
-        bar.workers,
-        when(iso(bar.start)),
-        "running" if bar.end is None else when(iso(bar.end)),
-        duration(round(bar.ran(at))),
-        _end(bar),
+    columns = (
+        Column("Job", lambda bar: job_link(bar.key[0], bar.name), "grow"),
+        Column("User", lambda bar: bar.user, "w2"),
+        Column("Where", lambda bar: bar.key[2]),
+        Column("Workers", lambda bar: bar.workers, "num w2"),
+        Column("From", lambda bar: when(iso(bar.start)), "num"),
+        Column("To", lambda bar: "running" if bar.end is None else when(iso(bar.end)), "num"),
+        Column("Ran", lambda bar: duration(round(bar.ran(at))), "num"),
+        Column("End", _end, "why w2"),
     )
+    return table(columns, list(reversed(drawn))[:MOST_ROWS], "Jobs in this time")
