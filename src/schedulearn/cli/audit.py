@@ -8,19 +8,10 @@ from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import note, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, option, verb_app
-from schedulearn.cli.view.table import Cell, Column
+from schedulearn.cli.view.table import Cell, Column, rows_of
 from schedulearn.wire.words import Json, clock, parameters
 
 app = verb_app()
-COLUMNS = (
-    Column("TIME"),
-    Column("USER", flex=True),
-    Column("FROM", flex=True, need=110),
-    Column("ACTION"),
-    Column("OBJECT", flex=True),
-    Column("OWNER", flex=True, need=70),
-    Column("DETAILS", flex=True, need=90),
-)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _ALLOWED = "a time ago such as 30m, 12h or 7d, or a date such as 2026-03-01 or 2026-03-01T14:00"
 
@@ -53,17 +44,26 @@ def audit(
     if as_json:
         say_json(found)
         return
-    say_table(COLUMNS, [_row(entry, now) for entry in found])
+    columns = (
+        Column("TIME", lambda entry: clock(entry["at"], now)),
+        Column("USER", lambda entry: Cell(entry["actor"], "bold"), flex=True),
+        Column("FROM", lambda entry: entry["origin"], flex=True, need=110),
+        Column("ACTION", lambda entry: Cell(entry["action"], "" if _is_done(entry) else "red")),
+        Column("OBJECT", lambda entry: entry["object"], flex=True),
+        Column("OWNER", lambda entry: entry["owner"], flex=True, need=70),
+        Column("DETAILS", _details, flex=True, need=90),
+    )
+    say_table(columns, rows_of(columns, found))
     if len(found) == limit:
         note(f"Only the newest {limit} are shown; more: --limit.")
 
 
-def _row(entry: Json, now: datetime) -> tuple[Cell | str, ...]:
-    done = entry["outcome"] == "done"
-    details = parameters(entry["data"]) if done else entry["outcome"]
-    at, who = clock(entry["at"], now), Cell(entry["actor"], "bold")
-    action = Cell(entry["action"], "" if done else "red")
-    return at, who, entry["origin"], action, entry["object"], entry["owner"], details
+def _is_done(entry: Json) -> bool:
+    return bool(entry["outcome"] == "done")
+
+
+def _details(entry: Json) -> str:
+    return parameters(entry["data"]) if _is_done(entry) else str(entry["outcome"])
 
 
 def _moment(text: str | None, field: str, now: datetime) -> str | None:

@@ -8,7 +8,7 @@ from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.out import next_steps, of_job, say, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
-from schedulearn.cli.view.table import Cell, Column
+from schedulearn.cli.view.table import Cell, Column, rows_of
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import FINISHED, Json
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from schedulearn.wire.types import Event
 
 app = verb_app()
-COLUMNS = (Column("NODE", flex=True), Column("CAN TAKE THE JOB", flex=True, wrap=True))
+COLUMNS = (
+    Column("NODE", lambda move: Cell(move["node"], "bold"), flex=True),
+    Column("CAN TAKE THE JOB", lambda move: move["problem"] or "yes", flex=True, wrap=True),
+)
 _OVER = ("migrated", "not_migrated", "pause")  # events after which nothing more comes of it
 
 
@@ -74,7 +77,7 @@ def _list(job: int, as_json: bool) -> int:
     elif not found:
         say("There is no other node to move the job to.")
     else:
-        say_table(COLUMNS, [(Cell(one["node"], "bold"), one["problem"] or "yes") for one in found])
+        say_table(COLUMNS, rows_of(COLUMNS, found))
         able = [one["node"] for one in found if not one["problem"]]
         next_steps({"move it": f"schedulearn migrate {job} {able[0]}"} if able else {})
     return Code.DONE

@@ -10,6 +10,7 @@ from schedulearn.cli.common.out import next_steps, note, say, say_facts, say_jso
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.cli.view import nodes as view
+from schedulearn.cli.view.table import rows_of
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import Json, size
 
@@ -45,26 +46,25 @@ def list_(as_json: AsJson = False) -> None:
         say("There are no nodes: no scheduler has run on this data folder yet.")
         next_steps({"start one": "schedulearn up"})
         return
-    say_table(view.COLUMNS, view.rows(found))
-    for columns, rows in (
-        (view.SERVER_COLUMNS, view.server_rows(found, datetime.now(UTC))),
-        (view.DEVICE_COLUMNS, view.device_rows(found)),
+    columns = view.node_columns()
+    say_table(columns, rows_of(columns, found))
+    for columns, things in (
+        (view.server_columns(datetime.now(UTC)), view.servers(found)),
+        (view.DEVICE_COLUMNS, view.devices(found)),
     ):
-        if rows:
+        if things:
             say()
-            say_table(columns, rows)
-    sharing = {node["name"]: view.sharing_words(node.get("sharing")) for node in found}
-    if any(sharing.values()):
+            say_table(columns, rows_of(columns, things))
+    _say_of_nodes("CPU", {node["name"]: view.sharing_words(node.get("sharing")) for node in found})
+    _say_of_nodes("Isolation", {node["name"]: clean("; ".join(node.get("isolation") or ())) for node in found})
+    _say_of_nodes("Storage", {node["name"]: view.storage_words(node.get("storage")) for node in found})
+
+
+def _say_of_nodes(title: str, words: dict[str, str]) -> None:
+    """A line for each node of which there is something to say."""
+    if any(words.values()):
         say()
-        say_facts([(f"CPU of {name}", words) for name, words in sharing.items()])
-    separated = {node["name"]: "; ".join(node.get("isolation") or ()) for node in found}
-    if any(separated.values()):
-        say()
-        say_facts([(f"Isolation of {name}", clean(words)) for name, words in separated.items()])
-    storage = {node["name"]: view.storage_words(node.get("storage")) for node in found}
-    if any(storage.values()):
-        say()
-        say_facts([(f"Storage of {name}", words) for name, words in storage.items()])
+        say_facts([(f"{title} of {name}", said) for name, said in words.items()])
 
 
 @app.command()

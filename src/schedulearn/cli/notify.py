@@ -8,19 +8,11 @@ import typer
 from schedulearn.cli.common.out import next_steps, say, say_facts, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, option, verb_app
-from schedulearn.cli.view.table import Cell, Column
+from schedulearn.cli.view.table import Cell, Column, rows_of
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import Json, clock
 
 app = verb_app()
-COLUMNS = (
-    Column("CREATED"),
-    Column("STATE"),
-    Column("TRIES", right=True, need=70),
-    Column("TO", flex=True),
-    Column("NOTICE", flex=True),
-    Column("PROBLEM", flex=True, wrap=True, need=100),
-)
 STYLES = {"sent": "green", "waiting": "yellow", "given up": "red"}
 User = Annotated[str | None, option("NAME", "Another user's settings (administrators only).")]
 
@@ -143,19 +135,14 @@ def _say(answer: Json) -> None:
     if answer["notices"]:
         now = datetime.now(UTC)
         say()
-        say_table(
-            COLUMNS,
-            [
-                (
-                    clock(one["created_at"], now),
-                    Cell(one["state"], STYLES.get(one["state"], "")),
-                    str(one["tries"]),
-                    one["address"],
-                    one["text"],
-                    one["problem"],
-                )
-                for one in answer["notices"]
-            ],
+        columns = (
+            Column("CREATED", lambda one: clock(one["created_at"], now)),
+            Column("STATE", lambda one: Cell(one["state"], STYLES.get(one["state"], ""))),
+            Column("TRIES", lambda one: str(one["tries"]), right=True, need=70),
+            Column("TO", lambda one: one["address"], flex=True),
+            Column("NOTICE", lambda one: one["text"], flex=True),
+            Column("PROBLEM", lambda one: one["problem"], flex=True, wrap=True, need=100),
         )
+        say_table(columns, rows_of(columns, answer["notices"]))
     say()
     next_steps({"change it": "schedulearn notify set ADDRESS…", "for one job": "schedulearn run --notify ADDRESS -- …"})

@@ -8,18 +8,11 @@ import typer
 from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, option, verb_app
-from schedulearn.cli.view.table import Cell, Column
+from schedulearn.cli.view.table import Cell, Column, rows_of
 from schedulearn.pinned import without_pin
 from schedulearn.wire.words import Json, clock
 
 app = verb_app()
-COLUMNS = (
-    Column("ID", right=True),
-    Column("USER", flex=True),
-    Column("LABEL", flex=True),
-    Column("CREATED"),
-    Column("EXPIRES", need=60),
-)
 
 
 @app.callback(invoke_without_command=True)
@@ -46,15 +39,15 @@ def list_(as_json: AsJson = False) -> None:
         say_json(found)
         return
     now = datetime.now(UTC)
-    say_table(
-        COLUMNS,
-        [(Cell(str(t["id"]), "bold"), t["user"], t.get("label") or "", *_times(t, now)) for t in found],
+    columns = (
+        Column("ID", lambda token: Cell(str(token["id"]), "bold"), right=True),
+        Column("USER", lambda token: token["user"], flex=True),
+        Column("LABEL", lambda token: token.get("label") or "", flex=True),
+        Column("CREATED", lambda token: clock(token.get("created_at"), now)),
+        # A log-in to the page ends some time after it was used last, other tokens never.
+        Column("EXPIRES", lambda token: clock(token.get("expires_at"), now) or "never", need=60),
     )
-
-
-def _times(token: Json, now: datetime) -> tuple[str, str]:
-    """When it was made, and when it ends: a log-in to the page some time after it was used last, others never."""
-    return clock(token.get("created_at"), now), clock(token.get("expires_at"), now) or "never"
+    say_table(columns, rows_of(columns, found))
 
 
 @app.command()

@@ -8,16 +8,16 @@ from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, option, verb_app
-from schedulearn.cli.view.table import Cell, Column
+from schedulearn.cli.view.table import Cell, Column, rows_of
 from schedulearn.wire.words import Json
 
 app = verb_app()
 COLUMNS = (
-    Column("NAME", flex=True),
-    Column("ROLE"),
-    Column("JOBS RUN AS", flex=True),
-    Column("GID", right=True, need=70),
-    Column("MAX PRIORITY", right=True),
+    Column("NAME", lambda user: Cell(user["name"], "bold"), flex=True),
+    Column("ROLE", lambda user: user["role"]),
+    Column("JOBS RUN AS", lambda user: _runs_as(user), flex=True),
+    Column("GID", lambda user: _shown(user.get("gid")), right=True, need=70),
+    Column("MAX PRIORITY", lambda user: _shown(user.get("max_priority")), right=True),
 )
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
 Role = Annotated[Literal["admin", "user"] | None, option("admin|user", "An admin may change all jobs and settings.")]
@@ -51,13 +51,7 @@ def list_(as_json: AsJson = False) -> None:
     if as_json:
         say_json(found)
         return
-    say_table(
-        COLUMNS,
-        [
-            (Cell(u["name"], "bold"), u["role"], _runs_as(u), *(_shown(u.get(k)) for k in ("gid", "max_priority")))
-            for u in found
-        ],
-    )
+    say_table(COLUMNS, rows_of(COLUMNS, found))
 
 
 @app.command()

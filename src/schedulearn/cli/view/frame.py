@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from schedulearn.cli.view import nodes as node_view
 from schedulearn.cli.view.jobs import FINISHED, QUEUED, RUNNING, rows
-from schedulearn.cli.view.table import Column, Row, table_lines
+from schedulearn.cli.view.table import Column, Row, rows_of, table_lines
 from schedulearn.cli.view.text import coloured
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import Json
@@ -43,8 +43,8 @@ def frame(data: FrameData, now: datetime, width: int, height: int | None = None)
     }
     room = _share_out({name: len(jobs) for name, (_, _, jobs) in sections.items()}, len(data["nodes"]), height)
     parts: list[RenderableType] = [_header(data, now), Text("")]
-    nodes = node_view.rows(data["nodes"], bars=10 if width >= _WIDE else 0)
-    parts += _section("Nodes", node_view.COLUMNS, nodes, width, len(data["nodes"]))
+    of_nodes = node_view.node_columns(bars=10 if width >= _WIDE else 0)
+    parts += _section("Nodes", of_nodes, rows_of(of_nodes, data["nodes"]), width, len(data["nodes"]))
     for name, (title, columns, jobs) in sections.items():
         if jobs or name != "finished":
             shown = rows(columns, jobs[: room[name]], data["explain"], width, now)

@@ -3,34 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from schedulearn.cli.view.table import Cell, Column, Row
+from schedulearn.cli.view.table import Cell, Column, styled
 from schedulearn.wire.clean import clean
-from schedulearn.wire.words import STATE_STYLE, Json, ago, bar, size
-
-COLUMNS = (
-    Column("NODE", flex=True),
-    Column("STATE"),
-    Column("CPUS USED"),
-    Column("MEMORY USED", need=70),
-    Column("GPUS USED"),
-    Column("EXECUTOR", need=90),
-    Column("JOBS", flex=True, need=60, keep=8),
-)
-SERVER_COLUMNS = (
-    Column("NODE", flex=True),
-    Column("ADDRESS", flex=True),
-    Column("VERSION", need=90),
-    Column("DEFAULT IMAGE", flex=True, need=80),
-    Column("LABELS", flex=True, need=70),
-    Column("PROBLEM", flex=True, wrap=True),
-)
-DEVICE_COLUMNS = (
-    Column("DEVICE", flex=True),
-    Column("NODE", flex=True),
-    Column("MODEL", flex=True),
-    Column("MEMORY", right=True, need=60),
-    Column("USED BY", flex=True),
-)
+from schedulearn.wire.words import Json, ago, bar, size
 
 
 def used_of(node: Json, name: str) -> tuple[float, float]:
@@ -50,55 +25,47 @@ def _use(node: Json, name: str, width: int) -> Cell:
     return Cell(f"{bar(share, width)} {words}" if width else words, style)
 
 
-def rows(nodes: Sequence[Json], bars: int = 0) -> list[Row]:
-    """One row a node; with `bars` > 0 each use begins with a bar of this width."""
-    return [
-        (
-            Cell(node["name"], "bold"),
-            Cell(node["state"], STATE_STYLE.get(node["state"], "")),
-            _use(node, "cpus", bars),
-            _use(node, "memory", bars),
-            _use(node, "gpus", bars),
-            node.get("executor") or "",
-            ", ".join(str(job) for job in node.get("jobs") or ()),
-        )
-        for node in nodes
-    ]
+def node_columns(bars: int = 0) -> tuple[Column, ...]:
+    """With `bars` > 0 each use begins with a bar of this width."""
+    return (
+        _NAME,
+        Column("STATE", lambda node: styled(node["state"])),
+        Column("CPUS USED", lambda node: _use(node, "cpus", bars)),
+        Column("MEMORY USED", lambda node: _use(node, "memory", bars), need=70),
+        Column("GPUS USED", lambda node: _use(node, "gpus", bars)),
+        Column("EXECUTOR", lambda node: node.get("executor") or "", need=90),
+        Column("JOBS", lambda node: ", ".join(map(str, node.get("jobs") or ())), flex=True, need=60, keep=8),
+    )
 
 
-def server_rows(nodes: Sequence[Json], now: datetime) -> list[Row]:
-    """One row for each node that has more to tell: an engine, labels, or a problem."""
-    return [
-        (
-            Cell(node["name"], "bold"),
-            node.get("address") or "",
-            node.get("version") or "",
-            node.get("default_image") or "",
-            ", ".join(f"{key}={value}" for key, value in (node.get("labels") or {}).items()),
-            Cell(_problem(node, now), "red"),
-        )
-        for node in nodes
-        if node.get("address") or node.get("labels") or node.get("problem")
-    ]
+def server_columns(now: datetime) -> tuple[Column, ...]:
+    return (
+        _NAME,
+        Column("ADDRESS", lambda node: node.get("address") or "", flex=True),
+        Column("VERSION", lambda node: node.get("version") or "", need=90),
+        Column("DEFAULT IMAGE", lambda node: node.get("default_image") or "", flex=True, need=80),
+        Column("LABELS", _labels, flex=True, need=70),
+        Column("PROBLEM", lambda node: Cell(_problem(node, now), "red"), flex=True, wrap=True),
+    )
+
+
+def servers(nodes: Sequence[Json]) -> list[Json]:
+    """The nodes that have more to tell: an engine, labels, or a problem."""
+    return [node for node in nodes if node.get("address") or node.get("labels") or node.get("problem")]
+
+
+def devices(nodes: Sequence[Json]) -> list[Json]:
+    """Of all nodes, each with the name of its own."""
+    return [{**device, "node": node["name"]} for node in nodes for device in node.get("devices") or ()]
+
+
+def _labels(node: Json) -> str:
+    return ", ".join(f"{key}={value}" for key, value in (node.get("labels") or {}).items())
 
 
 def _problem(node: Json, now: datetime) -> str:
     since = f"lost {ago(node['lost_at'], now)}: " if node.get("lost_at") else ""
     return f"{since}{node['problem']}" if node.get("problem") else ""
-
-
-def device_rows(nodes: Sequence[Json]) -> list[Row]:
-    return [
-        (
-            Cell(device["id"], "bold"),
-            node["name"],
-            device.get("model") or device.get("kind") or "",
-            size(device.get("memory")) if device.get("memory") else "",
-            _device_use(device),
-        )
-        for node in nodes
-        for device in node.get("devices") or ()
-    ]
 
 
 def _device_use(device: Json) -> Cell:
@@ -107,6 +74,16 @@ def _device_use(device: Json) -> Cell:
     if device.get("outside_use"):
         return Cell(f"outside: {device['outside_use']}", "yellow")
     return Cell("free", "dim")
+
+
+_NAME = Column("NODE", lambda node: Cell(node["name"], "bold"), flex=True)
+DEVICE_COLUMNS = (
+    Column("DEVICE", lambda device: Cell(device["id"], "bold"), flex=True),
+    Column("NODE", lambda device: device["node"], flex=True),
+    Column("MODEL", lambda device: device.get("model") or device.get("kind") or "", flex=True),
+    Column("MEMORY", lambda device: size(device.get("memory")) if device.get("memory") else "", right=True, need=60),
+    Column("USED BY", _device_use, flex=True),
+)
 
 
 def sharing_words(sharing: Json | None) -> str:
