@@ -227,9 +227,9 @@ def test_charts_show_what_happened(mixed: Outcome, fixed_3: Outcome) -> None:
     assert not drawn["containers-0-k8s-default"].marks
     cpu = next(chart for chart in charts(fixed_3) if chart.name == "cpu-0-fifo")
     until = 0.95 * makespan(fixed_3.base[0])
-    for k, (at, _) in enumerate(cpu.series[0].points):
+    for k, (at, _) in enumerate(cpu.lines[0].points):
         if at < until:
-            assert sum(series.points[k][1] for series in cpu.series) == pytest.approx(1.0), "the machine is busy"
+            assert sum(line.points[k][1] for line in cpu.lines) == pytest.approx(1.0), "the machine is busy"
 
 
 def test_every_policy_is_compared_with_the_baseline(mixed: Outcome) -> None:

@@ -12,7 +12,8 @@ from schedulearn.cli.common.out import next_steps, note, say, say_json, say_tabl
 from schedulearn.cli.common.progress import progress_bars
 from schedulearn.cli.common.study import writing
 from schedulearn.cli.common.verb import AsJson, option, verb_app
-from schedulearn.cli.view.table import Column
+from schedulearn.cli.view import experiment as view
+from schedulearn.cli.view.table import rows_of
 
 if TYPE_CHECKING:
     from schedulearn.lab.experiments.runner import Outcome, Told
@@ -43,39 +44,9 @@ def list_(as_json: AsJson = False) -> None:
     from schedulearn.lab.experiments.catalogue import CATALOGUE
 
     if as_json:
-        say_json([_as_json(one) for one in CATALOGUE.values()])
-        return
-    rows = [[one.name, one.source, _where(one), one.about] for one in CATALOGUE.values()]
-    say_table(
-        [
-            Column("NAME"),
-            Column("SOURCE", need=90),
-            Column("RUNS", need=100),
-            Column("WHAT", flex=True, wrap=True, keep=40),
-        ],
-        rows,
-    )
-
-
-def _where(one: "Experiment") -> str:
-    from schedulearn.lab.live.fits import why_not
-
-    if one.jobs is None:
-        return "live only"
-    return "simulated" if why_not(one) else "both"
-
-
-def _as_json(one: "Experiment") -> dict[str, Any]:
-    from schedulearn.lab.live.fits import why_not
-
-    return {
-        "name": one.name,
-        "source": one.source,
-        "about": one.about,
-        "policies": [variant.label for variant in one.variants],
-        "simulated": one.jobs is not None,
-        "live": not why_not(one),
-    }
+        say_json([view.facts(one) for one in CATALOGUE.values()])
+    else:
+        say_table(view.COLUMNS, rows_of(view.COLUMNS, CATALOGUE.values()))
 
 
 @app.command()
@@ -117,7 +88,7 @@ def run(
         outcome = _run(one, seeds or (3 if live else 10), scale or (0.25 if live else 1.0), place)
         page = _write(folder, outcome) if folder else None
         if as_json:
-            told.append(_figures(outcome))
+            told.append(view.figures(outcome))
         else:
             _say(outcome, page)
     if as_json:
@@ -188,46 +159,11 @@ def _write(folder: Path, outcome: "Outcome") -> Path:
         return write_report(folder, outcome, ["schedulearn", *sys.argv[1:]])[0]
 
 
-def _figures(outcome: "Outcome") -> dict[str, Any]:
-    from schedulearn.lab.experiments.tables import both, comparisons
-
-    return {
-        "experiment": outcome.experiment.name,
-        "seeds": outcome.seeds,
-        "scale": outcome.scale,
-        "how": outcome.how or "simulated",
-        "notes": list(outcome.notes),
-        "figures": [row._asdict() | ({"simulated": beside} if beside else {}) for row, beside in both(outcome)],
-        "policies": [
-            {
-                **one._asdict(),
-                "average_change": _change(one.average_change),
-                "makespan_change": _change(one.makespan_change),
-            }
-            for one in comparisons(outcome)
-        ],
-    }
-
-
-def _change(change: Any) -> dict[str, float | None]:
-    """JSON has no infinity: with one seed there is no interval."""
-    known = abs(change.low) != float("inf")
-    return {"mean": change.mean, "low": change.low if known else None, "high": change.high if known else None}
-
-
 def _say(outcome: "Outcome", page: Path | None) -> None:
-    from schedulearn.lab.experiments.tables import both, comparisons, interval, rows
-
     say(f"{outcome.experiment.name}: {outcome.experiment.about}", "bold")
-    heads = ["", "policy", "published", "ours: mean (range)", "difference"]
-    found = [list(row)[:5] for row in rows(outcome)]
-    if outcome.simulated:
-        heads[3:4] = ["simulated", "live: mean (range)"]
-        found = [[*row[:3], beside, *row[3:5]] for row, beside in both(outcome)]
-    say_table([Column(head) for head in heads], found)
-    for one in comparisons(outcome):
-        change, ends = interval(one.average_change), interval(one.makespan_change)
-        note(f"{one.policy}: average completion {change}, makespan {ends}, with the 95 % interval", "dim")
+    say_table(*view.table(outcome))
+    for words in view.changes(outcome):
+        note(words, "dim")
     if page is not None:
         next_steps({"read the report": f"open {page}"})
     say()

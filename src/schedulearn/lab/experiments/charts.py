@@ -1,30 +1,25 @@
 """What is drawn of an experiment, as data: the page and the picture files draw the same."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from schedulearn.lab.experiments.measures import MEASURES, measured
 from schedulearn.lab.experiments.runner import Outcome
 from schedulearn.lab.experiments.runs import Run, Stay
+from schedulearn.lab.report.plots import Line, Point
 
-Point = tuple[float, float]
+Named = tuple[str, Sequence[Point]]
 _MOMENTS = 240  # at which stacked areas are drawn
 _MOST_SERIES = 24  # more cannot be told apart
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    name: str
-    points: Sequence[Point]
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
     name: str  # part of a file's name
     title: str
-    series: Sequence[Series]
+    lines: Sequence[Line]
     x_title: str
     y_title: str
     stacked: bool = False  # areas on top of each other, instead of lines
@@ -58,8 +53,12 @@ def _values(outcome: Outcome) -> Iterator[Chart]:
             value = measured(one.measure, outcome.base, outcome.runs[one.variant])
             series[one.variant].append((float(one.measure.partition(":")[2]), value.mean))
         if series:
-            drawn = [Series(label, points) for label, points in series.items()]
-            yield Chart(name, name.capitalize(), drawn, measure.axis, measure.unit)
+            yield Chart(name, name.capitalize(), _lines(series.items()), measure.axis, measure.unit)
+
+
+def _lines(named: Iterable[Named]) -> list[Line]:
+    """Each in a colour of its own."""
+    return [Line(name, points, colour) for colour, (name, points) in enumerate(named)]
 
 
 def _completion(outcome: Outcome) -> Chart:
@@ -68,9 +67,9 @@ def _completion(outcome: Outcome) -> Chart:
     for label, runs in outcome.runs.items():
         count = len(runs[0].jobs)
         means = [sum(run.jobs[k].jct for run in runs) / len(runs) for k in range(count)]
-        series.append(Series(label, [(k + 1.0, value) for k, value in enumerate(means)]))
+        series.append((label, [(k + 1.0, value) for k, value in enumerate(means)]))
     title = "Completion time of each job, mean over seeds"
-    return Chart("completion", title, series, "job, in the order of arrival", "completion time (s)")
+    return Chart("completion", title, _lines(series), "job, in the order of arrival", "completion time (s)")
 
 
 def _cpu(run: Run, suffix: str) -> Chart:
@@ -80,19 +79,21 @@ def _cpu(run: Run, suffix: str) -> Chart:
     uses: dict[int, list[Point]] = {job.serial: [] for job in run.jobs}
     for use in run.timeline.uses:
         uses[use.serial].append((use.at, use.part))
-    series = [Series(job.label, [(at, _value_at(uses[job.serial], at)) for at in moments]) for job in run.jobs]
+    series = [(job.label, [(at, _value_at(uses[job.serial], at)) for at in moments]) for job in run.jobs]
     title = f"CPU use of each container: {run.variant}"
-    nodes = len({use.node for use in run.timeline.uses})
-    return Chart(f"cpu-{suffix}", title, _few(series), "time (s)", "machines in use", stacked=True, top=float(nodes))
+    machines = float(len({use.node for use in run.timeline.uses}))
+    return Chart(
+        f"cpu-{suffix}", title, _lines(_few(series)), "time (s)", "machines in use", stacked=True, top=machines
+    )
 
 
-def _few(series: Sequence[Series]) -> list[Series]:
+def _few(series: Sequence[Named]) -> list[Named]:
     """Those that cannot be told apart any more, on top of each other as one."""
     first, rest = list(series[:_MOST_SERIES]), series[_MOST_SERIES:]
     if rest:
-        sums = [sum(values) for values in zip(*([value for _, value in one.points] for one in rest), strict=True)]
-        moments = [at for at, _ in rest[0].points]
-        first.append(Series(f"{len(rest)} others", list(zip(moments, sums, strict=True))))
+        sums = [sum(values) for values in zip(*([value for _, value in points] for _, points in rest), strict=True)]
+        moments = [at for at, _ in rest[0][1]]
+        first.append((f"{len(rest)} others", list(zip(moments, sums, strict=True))))
     return first
 
 
@@ -101,15 +102,15 @@ def _growth(run: Run, suffix: str) -> Chart:
     for job in run.jobs[:_MOST_SERIES]:
         own = [(one.at, one.value) for one in run.timeline.growth if one.serial == job.serial]
         if own:
-            series.append(Series(job.label, own))
-    return Chart(f"growth-{suffix}", f"Growth of each job: {run.variant}", series, "time (s)", "growth")
+            series.append((job.label, own))
+    return Chart(f"growth-{suffix}", f"Growth of each job: {run.variant}", _lines(series), "time (s)", "growth")
 
 
 def _containers(run: Run, suffix: str) -> Chart:
     names = sorted({stay.node for stay in run.timeline.stays})
-    series = [Series(name, _occupied([s for s in run.timeline.stays if s.node == name])) for name in names]
+    series = [(name, _occupied([s for s in run.timeline.stays if s.node == name])) for name in names]
     title = f"Containers on each worker, moves marked: {run.variant}"
-    return Chart(f"containers-{suffix}", title, series, "time (s)", "containers", marks=_moves(run))
+    return Chart(f"containers-{suffix}", title, _lines(series), "time (s)", "containers", marks=_moves(run))
 
 
 def _moves(run: Run) -> list[tuple[float, str]]:

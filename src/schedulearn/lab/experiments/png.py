@@ -17,20 +17,20 @@ def draw(chart: Chart, path: Path) -> Path:
     # Fixed margins: to have them worked out takes matplotlib ten times as long as all the rest.
     figure.subplots_adjust(left=0.08, right=0.78, top=0.92, bottom=0.12)
     axes = figure.add_subplot()
-    if chart.stacked and chart.series:
-        moments = [at for at, _ in chart.series[0].points]
+    if chart.stacked and chart.lines:
+        moments = [at for at, _ in chart.lines[0].points]
         axes.stackplot(
             moments,
-            [[value for _, value in series.points] for series in chart.series],
-            labels=[series.name for series in chart.series],
+            [[value for _, value in line.points] for line in chart.lines],
+            labels=[line.name for line in chart.lines],
         )
     else:
-        for series in chart.series:
-            axes.plot([at for at, _ in series.points], [value for _, value in series.points], label=series.name)
+        for line in chart.lines:
+            axes.plot([at for at, _ in line.points], [value for _, value in line.points], label=line.name)
     for at, _ in chart.marks:
         axes.axvline(at, linestyle=":", linewidth=0.8, color="black")
     axes.set(title=chart.title, xlabel=chart.x_title, ylabel=chart.y_title, ylim=(0, chart.top))
-    if chart.series:
+    if chart.lines:
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize="x-small", frameon=False)
     figure.savefig(path, dpi=_DPI)
     return path

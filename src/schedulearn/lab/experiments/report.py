@@ -93,7 +93,7 @@ def _against_baseline(outcome: Outcome) -> str:
 
 
 def _figure(chart: Chart) -> str:
-    lines = [plots.Line(series.name, series.points, k) for k, series in enumerate(chart.series)]
+    lines = chart.lines
     points = [point for line in lines for point in line.points]
     x = plots.value_axis(max((at for at, _ in points), default=1.0))
     y = plots.fine_axis(chart.top or max((value for _, value in points), default=1.0))

@@ -43,22 +43,23 @@ def both(outcome: Outcome) -> list[tuple[Row, str]]:
 
 
 def comparisons(outcome: Outcome) -> Iterator[Comparison]:
-    base = outcome.base
-    if not base[0].jobs:
-        return
-    before, ends = [average(run) for run in base], [makespan(run) for run in base]
-    for variant in outcome.experiment.variants[1:]:
-        runs = outcome.runs[variant.label]
-        after, late = [average(run) for run in runs], [makespan(run) for run in runs]
-        worst = max(b / a for a, b in zip(ends, late, strict=True))
-        yield Comparison(
-            variant.label,
-            sum(after) / len(after),
-            paired(before, after),
-            sum(late) / len(late),
-            paired(ends, late),
-            worst,
-        )
+    """Of all policies but the baseline; none where there are no jobs to compare."""
+    if outcome.base[0].jobs:
+        yield from (_compared(outcome, variant.label) for variant in outcome.experiment.variants[1:])
+
+
+def _compared(outcome: Outcome, label: str) -> Comparison:
+    runs = outcome.runs[label]
+    before, ends = [average(run) for run in outcome.base], [makespan(run) for run in outcome.base]
+    after, late = [average(run) for run in runs], [makespan(run) for run in runs]
+    return Comparison(
+        label,
+        sum(after) / len(after),
+        paired(before, after),
+        sum(late) / len(late),
+        paired(ends, late),
+        max(b / a for a, b in zip(ends, late, strict=True)),
+    )
 
 
 def markdown(outcome: Outcome) -> str:
@@ -88,14 +89,12 @@ def _measured_lines(outcome: Outcome) -> list[str]:
 
 def _against(outcome: Outcome, label: str) -> list[str]:
     """One policy: mean over the seeds, change against the baseline, the largest makespan relative to the baseline's."""
-    pairs = list(zip(outcome.base, outcome.runs[label], strict=True))
-    cells = [label]
-    for of in (average, makespan):
-        values = [(of(base), of(run)) for base, run in pairs]
-        mean = sum(after for _, after in values) / len(values)
-        change = paired([before for before, _ in values], [after for _, after in values])
-        cells += [f"{mean:,.1f}", "" if label == outcome.experiment.baseline.label else interval(change)]
-    return [*cells, f"{max(makespan(run) / makespan(base) for base, run in pairs):.3f}"]
+    one, is_baseline = _compared(outcome, label), label == outcome.experiment.baseline.label
+    average_change, makespan_change = (
+        "" if is_baseline else interval(change) for change in (one.average_change, one.makespan_change)
+    )
+    means = f"{one.average:,.1f}", average_change, f"{one.makespan:,.1f}", makespan_change
+    return [label, *means, f"{one.worst_makespan:.3f}"]
 
 
 def _ours_against(ours: Sequence[Run] | None, runs: Sequence[Run]) -> list[str]:

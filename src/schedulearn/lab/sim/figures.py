@@ -11,7 +11,7 @@ _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Metric:
     """One column."""
 
     key: str  # in a summary
@@ -21,64 +21,64 @@ class Figure:
     always: bool = True  # shown even where it is 0 for all
 
 
-FIGURES = (
-    Figure("avg_jct", "avg JCT", "time"),
-    Figure("p50_jct", "p50", "time"),
-    Figure("p95_jct", "p95", "time"),
-    Figure("p99_jct", "p99", "time"),
-    Figure("avg_wait", "avg wait", "time"),
-    Figure("makespan", "makespan", "time"),
-    Figure("utilization", "used", "share", max),
-    Figure("preemptions", "pre-empted", "count"),
-    Figure("migrations", "moved", "count", always=False),
-    Figure("migration_seconds", "lost moving", "time", always=False),
-    Figure("resizes", "resized", "count", always=False),
-    Figure("missed_deadlines", "missed", "count", always=False),
-    Figure("lost_work", "lost work", "time", always=False),
-    Figure("wall_seconds", "took", "time", None),
+METRICS = (
+    Metric("avg_jct", "avg JCT", "time"),
+    Metric("p50_jct", "p50", "time"),
+    Metric("p95_jct", "p95", "time"),
+    Metric("p99_jct", "p99", "time"),
+    Metric("avg_wait", "avg wait", "time"),
+    Metric("makespan", "makespan", "time"),
+    Metric("utilization", "used", "share", max),
+    Metric("preemptions", "pre-empted", "count"),
+    Metric("migrations", "moved", "count", always=False),
+    Metric("migration_seconds", "lost moving", "time", always=False),
+    Metric("resizes", "resized", "count", always=False),
+    Metric("missed_deadlines", "missed", "count", always=False),
+    Metric("lost_work", "lost work", "time", always=False),
+    Metric("wall_seconds", "took", "time", None),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnOfFigures:
+class Column:
     title: str  # with its unit
     texts: Sequence[str]
     best: Sequence[bool]  # which of them are
 
 
-def table(summaries: Sequence[Summary]) -> list[ColumnOfFigures]:
+def table(summaries: Sequence[Summary]) -> list[Column]:
     """The columns that say something about these results."""
     columns = []
-    for figure in FIGURES:
-        values = [float(summary[figure.key]) for summary in summaries]
+    for metric in METRICS:
+        values = [float(summary[metric.key]) for summary in summaries]
         if (
-            figure.always
+            metric.always
             or any(values)
-            or (figure.key == "missed_deadlines" and any(s["deadlines"] for s in summaries))
+            or (metric.key == "missed_deadlines" and any(s["deadlines"] for s in summaries))
         ):
-            columns.append(_column(figure, values, [bool(summary["completed"]) for summary in summaries]))
+            columns.append(_column(metric, values, [bool(summary["completed"]) for summary in summaries]))
     return columns
 
 
-def _column(figure: Figure, values: Sequence[float], ran: Sequence[bool]) -> ColumnOfFigures:
-    """A policy under which nothing completed has no figure, and is never the best."""
+def _column(metric: Metric, values: Sequence[float], ran: Sequence[bool]) -> Column:
+    """A policy under which nothing completed has no figures, and is never the best."""
     known = [value for value, did in zip(values, ran, strict=True) if did]
-    title, texts = _texts(figure, values, known)
-    best = figure.best(known) if figure.best and len(set(known)) > 1 else None
-    return ColumnOfFigures(
+    title, texts = _texts(metric, values, known)
+    best = metric.best(known) if metric.best and len(set(known)) > 1 else None
+    return Column(
         title,
         [text if did else "–" for text, did in zip(texts, ran, strict=True)],
         [did and value == best for value, did in zip(values, ran, strict=True)],
     )
 
 
-def _texts(figure: Figure, values: Sequence[float], known: Sequence[float]) -> tuple[str, list[str]]:
-    if figure.kind == "count":
-        return figure.title, [f"{value:,.0f}" for value in values]
-    if figure.kind == "share":
-        return f"{figure.title} (%)", [f"{100 * value:.1f}" for value in values]
+def _texts(metric: Metric, values: Sequence[float], known: Sequence[float]) -> tuple[str, list[str]]:
+    if metric.kind == "count":
+        return metric.title, [f"{value:,.0f}" for value in values]
+    if metric.kind == "share":
+        return f"{metric.title} (%)", [f"{100 * value:.1f}" for value in values]
     seconds, unit = unit_for(known)
-    return f"{figure.title} ({unit})", [_three(value / seconds) for value in values]
+    return f"{metric.title} ({unit})", [_three(value / seconds) for value in values]
 
 
 def unit_for(values: Sequence[float]) -> tuple[float, str]:
