@@ -21,7 +21,7 @@ Said = Callable[[TraceJob, Random], float | None]  # steps that are announced, a
 _WORDS: dict[str, Said] = {
     "the truth": lambda _, __: 1.0,
     "by half of the jobs": lambda _, luck: 1.0 if luck.random() < 0.5 else None,
-    "by nobody": lambda _, __: None,
+    "by no job": lambda _, __: None,
     "half of the jobs end at a quarter": lambda _, luck: 1.0 if luck.random() < 0.5 else 4.0,
     "off by a factor of 2": lambda _, luck: math.exp(luck.gauss(0.0, math.log(2))),
     "off by a factor of 4": lambda _, luck: math.exp(luck.gauss(0.0, math.log(4))),

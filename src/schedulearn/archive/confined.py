@@ -78,12 +78,12 @@ def _orders(owner: Owner, most_bytes: int, most_members: int, seconds: int) -> d
         "RLIMIT_CORE": 0,
         "RLIMIT_NPROC": 0,
     }
-    who = {"uid": owner[0], "gid": owner[1]} if owner else {}
-    return {**who, **limits, "most_bytes": most_bytes, "most_members": most_members}
+    identity = {"uid": owner[0], "gid": owner[1]} if owner else {}
+    return {**identity, **limits, "most_bytes": most_bytes, "most_members": most_members}
 
 
 class _Folder:
-    """A folder, opened, and given to its future owner: who has nothing in it yet, and cannot come to it."""
+    """A folder, opened, and given to its future owner, who has nothing in it yet and cannot reach it."""
 
     def __init__(self, path: Path, owner: Owner) -> None:
         self._opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

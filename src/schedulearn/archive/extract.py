@@ -52,7 +52,7 @@ class Extractor:
     """Puts members below a folder. What is in the way is replaced, unless it is a folder."""
 
     def __init__(self, folder: int, room: Room | None = None, owners: bool = False) -> None:
-        """With `owners` everything becomes whose it was: only root can do that."""
+        """With `owners` everything keeps its owner: only root can do that."""
         self._folder, self._room, self._owners = folder, room, owners
         self._place: tuple[str, ...] = ()
         self._opened: int | None = None  # the folder at `_place`

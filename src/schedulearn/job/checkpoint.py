@@ -53,7 +53,7 @@ class Saved(NamedTuple):
 
 
 class _Owner(NamedTuple):
-    """Who saves. The later job wins where two were given the same folder, then the later attempt."""
+    """Which attempt saves. The later job wins where two were given the same folder, then the later attempt."""
 
     job: int = 0
     attempt: int = 0
@@ -149,7 +149,7 @@ class _Folder:
             _sync_folder(path)
 
     def _commit(self, temporary: Path) -> Path:
-        """Give it its name. Who finds the name taken looks at the fence again."""
+        """Give it its name. If the name is taken, the fence is looked at again."""
         while True:
             path = self._path(max(self._numbers(), default=0) + 1)
             self._check_fence()

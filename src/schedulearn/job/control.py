@@ -1,4 +1,4 @@
-"""The control file: the present limits of this worker, and who belongs to its group. The service writes it."""
+"""The control file: the present limits of this worker, and the members of its group. The service writes it."""
 
 from __future__ import annotations
 

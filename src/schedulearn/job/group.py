@@ -87,7 +87,7 @@ class Rendezvous:
         return said["generation"], set(said["waiting"])
 
     def end(self) -> None:
-        """Tell those who wait that the training is over."""
+        """Tell the workers that wait that the training is over."""
         self._call("DELETE", "/group")
 
     def set(self, group: str, key: str, value: str) -> None:

@@ -1,4 +1,4 @@
-"""Who this program is: the job, the attempt, the rank, its place in the group, and where its checkpoints belong."""
+"""What this program is part of: job, attempt, rank, its place in the group, and where its checkpoints belong."""
 
 from __future__ import annotations
 

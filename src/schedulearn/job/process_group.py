@@ -180,7 +180,7 @@ class ProcessGroup:
 
 
 class _Newcomers:
-    """Looks, from a thread of its own, whether all who are to join are ready. Until then the others train on."""
+    """Looks, from a thread of its own, whether all new workers are ready. Until then the others train on."""
 
     def __init__(self, rendezvous: Rendezvous, control: Control, before: tuple[int, ...]) -> None:
         self.control = control

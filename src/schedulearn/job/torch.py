@@ -152,7 +152,7 @@ class Trainer:
         return loss
 
     def _average(self, loss: torch.Tensor | None, stop: bool, change: int) -> tuple[torch.Tensor, bool, int]:
-        """One sum over all workers does for the gradients, the loss, and who wants what."""
+        """One sum over all workers does for the gradients, the loss, and what each worker wants."""
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         if len(parameters) != len(self._gradients.parameters):
             self._gradients = Gradients(parameters)
@@ -267,7 +267,7 @@ class Trainer:
 
     def _save(self) -> None:
         self._pace.done()
-        # The members by the control file, not by the group, say who saves: the leader may be about to leave.
+        # The members by the control file, not by the group, say which one saves: the leader may be about to leave.
         if self._has_state and job.place().rank == 0:
             job.save(self._write, step=self.steps)
 

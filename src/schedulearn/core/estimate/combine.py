@@ -18,7 +18,7 @@ class Facts:
     step: float | None = None  # the last one it reported
     steps: int | None = None  # total, if known
     step_time: float | None = None  # seconds of a step now; None: the mean so far
-    flat: Estimate | None = None  # the step at which its metric flattens (see `loss`); None: nobody can tell
+    flat: Estimate | None = None  # the step at which its metric flattens (see `loss`); None: not known
     features: Features = field(default_factory=dict)  # see `history.Finished`
     time_limit: float | None = None  # seconds, over all attempts
 

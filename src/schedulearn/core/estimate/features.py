@@ -17,7 +17,7 @@ _EVIDENCE = 6.0  # log-likelihood (times 2) that a feature must bring, the more 
 _STRETCH = math.log(4.0)  # how far beyond the values seen a power law is followed
 _LEAST_SPREAD = math.log(1.1)  # between the smallest and the largest value seen; less tells of no law
 _STEEPEST = 4.0  # power that is believed: what grows faster is chance
-_MOST_PULL = 60.0  # logarithm: keeps any number of anybody's command line within what a float can hold
+_MOST_PULL = 60.0  # logarithm: keeps any number of a command line within what a float can hold
 
 _NUMBER = re.compile(r"[-+]?(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?")
 

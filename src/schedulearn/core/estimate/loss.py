@@ -43,8 +43,8 @@ class _Fit:
 def predict_flat(points: Points, goal: str = "min", tolerance: float = 0.02) -> Estimate | None:
     """The step at which the metric flattens, from (step, value) points; it may lie in the past.
 
-    None where there is too little to go by: few points, no trend towards the goal, mere noise, or a bend so far
-    ahead that nobody can tell.
+    None where there is too little to go by: few points, no trend towards the goal, mere noise, or a bend too
+    far ahead to tell.
     """
     clean = _clean(points, -1.0 if goal == "max" else 1.0)
     if len(clean) < _LEAST_POINTS:

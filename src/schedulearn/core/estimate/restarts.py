@@ -37,12 +37,12 @@ class RestartCosts:
 
     def cost(self, job: int, user: str, name: str) -> float | None:
         """Seconds: of this job, else of its user's jobs of its name, else of its name, else of several others."""
-        everybody = list(self._known)
+        known = list(self._known)
         levels = (
-            [one for one in everybody if one.job == job],
-            [one for one in everybody if (one.user, one.name) == (user, name)],
-            [one for one in everybody if one.name == name],
-            everybody if len(everybody) >= LEAST_JOBS else [],
+            [one for one in known if one.job == job],
+            [one for one in known if (one.user, one.name) == (user, name)],
+            [one for one in known if one.name == name],
+            known if len(known) >= LEAST_JOBS else [],
         )
         alike = next((level for level in levels if level), None)
         return statistics.median(one.seconds for one in alike) if alike else None

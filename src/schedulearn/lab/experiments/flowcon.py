@@ -18,7 +18,7 @@ _CURVES = (
     "up to 8 points where they repeat."
 )
 _LONGEST = (
-    "LSTM-CFC lasts longest though it uses a fifth of the machine: nobody can make it faster, but a limit below that "
+    "LSTM-CFC lasts longest though it uses a fifth of the machine: nothing can make it faster, but a limit below that "
     "fifth makes it, and with it the makespan, slower."
 )
 _DRAWN = "The published run is one draw of arrivals and models that is not known; ours is the mean over seeds."

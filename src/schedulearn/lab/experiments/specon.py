@@ -1,4 +1,4 @@
-"""SpeCon's experiments: jobs on several workers. The baseline places as Kubernetes does, and moves nobody."""
+"""SpeCon's experiments: jobs on several workers. The baseline places as Kubernetes does, and moves no job."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ _EVEN = (
 )
 _NOBODY_ASKS = (
     "With jobs of one length spread evenly, no worker ever holds a converged job beside two that still learn: by the "
-    "rule nobody asks to move. An uneven baseline, as the text describes it elsewhere, may be why there it did."
+    "rule no job asks to move. An uneven baseline, as the text describes it elsewhere, may be why there it did."
 )
 _DRAWN = "The published run is one draw of arrivals and models that is not known; ours is the mean over seeds."
 

@@ -76,7 +76,7 @@ def markdown(outcome: Outcome) -> str:
 
 
 def _measured_lines(outcome: Outcome) -> list[str]:
-    """Where there are no jobs to compare: every measure by whom it was measured of."""
+    """Where there are no jobs to compare: each measure, by policy."""
     labels = list(outcome.runs)
     cells: dict[str, dict[str, str]] = {}
     for row in rows(outcome):

@@ -59,7 +59,7 @@ class Figure:
 class Experiment:
     name: str
     about: str
-    source: str  # whose
+    source: str  # who published it
     jobs: Jobs | None  # None: it can only be run live
     machines: Machines
     variants: Sequence[Variant]  # the baseline first: neither limits nor moves

@@ -178,7 +178,7 @@ class Scaled:
 
 
 def workload_of(jobs: Jobs, seed: int, cores: float, scale: float) -> Workload:
-    """The jobs of one seed. The same seed gives the same jobs, whoever schedules them."""
+    """The jobs of one seed. The same seed gives the same jobs under every policy."""
     rng = Random(f"{jobs.name} {seed}")
     order = list(range(jobs.count))
     if jobs.shuffled:

@@ -19,7 +19,7 @@ from schedulearn.lab.live.programs import NETWORKS, Pace, program_folder, steps_
 from schedulearn.lab.live.service import LiveError, Place, private_service
 from schedulearn.lab.traces.types import Workload
 
-Say = Callable[[str], None]  # words for whoever waits
+Say = Callable[[str], None]  # words for the user who waits
 _LOOK = 0.2  # seconds between two looks at whether all jobs have ended
 _LATE = 20.0  # times as long as expected, and as much as it takes to start: then something hangs
 _START = 2.0  # a job should last so many times as long as it takes to start

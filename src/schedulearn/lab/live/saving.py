@@ -55,7 +55,7 @@ class Training:
         self._process.communicate()
 
     def _environment(self) -> dict[str, str]:
-        """As of a worker, but for the service: nobody listens to what it reports."""
+        """As of a worker, but without a service to report to."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SCHEDULEARN_")}
         return {
             **kept,

@@ -96,7 +96,7 @@ def _connect(process: subprocess.Popen[bytes], data: Path, log: Path) -> Client:
 
 
 def _end_jobs(client: Client) -> None:
-    """At once: nobody needs what they would save."""
+    """At once: what they would save is not needed."""
     with suppress(ClientError):
         for job in client.jobs(state=["active"], limit=1000)["jobs"]:
             with suppress(ApiError):

@@ -21,10 +21,10 @@ Report = tuple[float, int]  # when, and the step
 def throughput(label: str, place: Place, scale: float) -> Mapping[str, float]:
     """Steps per second under each quota. One job, whose quota changes while it runs."""
     with program_folder() as folder, private_service(place) as client:
-        client.set_policy("fifo")  # nobody else changes its quota
+        client.set_policy("fifo")  # nothing else changes its quota
         spec = training("mlp", _FOR_EVER, place, max(QUOTAS))
         spec["command"] += ["--reports", str(_FOR_EVER // 2)]
-        # Who chooses a number keeps it. Threads wait as they do when nobody says anything: that is a part of the cost.
+        # A number of threads that the program sets is kept. Threads wait as by default: that is part of the cost.
         spec["env"] = {} if label == FOLLOWING else {"OMP_NUM_THREADS": label.split()[0]}
         job = client.submit(spec, folder)["id"]
         _wait_for(client, job, 0.0, 1)

@@ -134,7 +134,7 @@ class EstimatedFacts:
         return max(0.1, 1.0 + luck * self._step_noise / math.sqrt(reports))
 
     def _with_curve(self, model: JobModel, curve: LearningCurve, done: float) -> Estimate | None:
-        """Its steps are counted in parts of its work, and nobody knows how many it will do."""
+        """Its steps are counted in parts of its work, and their number is not known."""
         trace = model.trace
         progress = done / trace.duration
         flat = self._flattening.of(curve, curve.passed(progress), curve.points, curve.goal)

@@ -40,7 +40,7 @@ def write_csv(folder: Path, study: Study, results: Sequence[Result]) -> list[Pat
 
 
 def write_summary(folder: Path, study: Study, results: Sequence[Result]) -> Path:
-    """`report.json`: what the report says in short, as a table of texts, for whoever lists reports."""
+    """`report.json`: what the report says in short, as a table of texts, for lists of reports."""
     columns = table([result.summary() for result in results])
     return files.write_summary(
         folder,

@@ -117,7 +117,7 @@ def _held_back(signum: signal.Signals) -> Iterator[None]:
 def _work(study: Study, connection: Connection) -> None:
     """In its own process."""
     Thread(target=_end_with_parent, daemon=True).start()
-    with suppress(ConnectionError, EOFError):  # who started us has gone, or has nothing left for us
+    with suppress(ConnectionError, EOFError):  # the parent process has ended, or has no more work
         while True:
             choice = study.choices[connection.recv()]
             connection.send(_outcome(study, choice, lambda _, done: connection.send(done)))

@@ -1,4 +1,4 @@
-"""A migrate stage, and somebody who writes down what it says."""
+"""A migrate stage whose decisions are recorded."""
 
 from schedulearn.core.policies.stages import Board, Memory, Migrate, Moves
 from schedulearn.lab.sim.metrics import Recorder

@@ -123,7 +123,7 @@ class Follower:
         return 0
 
     def _follow_here(self) -> None:
-        turn = self._turn  # read first: who is overtaken by a change has to come again
+        turn = self._turn  # read first: a thread that a change overtakes has to come again
         for pool in self._pools.bound:
             pool.follow(self._wanted)
         self._done[threading.get_ident()] = turn

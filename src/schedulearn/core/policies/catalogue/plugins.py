@@ -65,7 +65,7 @@ def installed(kind: str, name: str) -> StageInfo | None:
         return None
     try:
         found = point.load()
-    except Exception as error:  # whatever somebody else's package does when it is imported
+    except Exception as error:  # whatever a foreign package does when it is imported
         raise InvalidSpec(f"stages.{kind}", f"{point.value} cannot be loaded: {_words(error)}") from error
     return _info(kind, found, name)
 
@@ -128,7 +128,7 @@ def _maker(kind: str, found: Callable[..., Any], name: str) -> Callable[..., Any
     def make(**params: Any) -> Any:
         try:
             return found(**params)
-        except Exception as error:  # it is somebody else's code
+        except Exception as error:  # it is foreign code
             raise InvalidSpec(f"stages.{kind}", f"{name} cannot be made: {_words(error)}") from error
 
     return make

@@ -22,12 +22,12 @@ class Preset:
 
 
 DEFAULT_PRESET = "schedulearn"  # of a service that was told nothing else
-PLAIN_PRESET = "fifo"  # no estimates, moves or limits: around a stage of somebody's own, and where others fail
+PLAIN_PRESET = "fifo"  # no estimates, moves or limits: around a stage of a user's own, and where others fail
 PRESETS: dict[str, Preset] = {
     "fifo": Preset(
         "First in, first out, each server filled before the next; smaller jobs may pass a job that does not fit.",
         order="fifo",
-        more="Plain and predictable, and nobody is ever stopped; a short job may wait long behind large ones.",
+        more="Plain and predictable, and no job is ever stopped; a short job may wait long behind large ones.",
     ),
     "round-robin": Preset(
         "First in, first out, spread over the servers in turn; smaller jobs may pass a job that does not fit.",
@@ -36,7 +36,7 @@ PRESETS: dict[str, Preset] = {
         more="Good where jobs slow each other down on a shared server; large jobs find less room in one piece.",
     ),
     "srjf": Preset(
-        "The job with the shortest estimated duration first; nobody is interrupted.",
+        "The job with the shortest estimated duration first; no job is interrupted.",
         order="srjf",
         more="Waits are short on average where earlier jobs tell how long one takes; long jobs wait longest.",
     ),
@@ -56,7 +56,7 @@ PRESETS: dict[str, Preset] = {
         more="Take it where jobs have deadlines that matter; without deadlines it is first in, first out.",
     ),
     "tiresias": Preset(
-        "Jobs that have had little service go first, so short ones get through without anybody knowing durations.",
+        "Jobs with the least service first, so that short ones finish early although durations are not known.",
         order="las",
         more="Take it where nothing is known of durations; long jobs are interrupted, which costs restarts.",
     ),
@@ -68,10 +68,10 @@ PRESETS: dict[str, Preset] = {
     "gandiva": Preset(
         "Jobs share the devices in turn, a quantum each, suspended in between.",
         order="time-slice",
-        more="Everybody sees first results soon, and no job is stopped; all together take longer.",
+        more="Every job shows first results soon, and none is stopped; all together take longer.",
     ),
     "elastic-fifo": Preset(
-        "First in, first out; everybody gets its least, the rest is shared out, and running jobs shrink for others.",
+        "First in, first out; each job gets its minimum, the rest is shared out, and running jobs shrink for others.",
         order="fifo",
         allocate="elastic",
         more="It uses what would lie idle; a job should be able to change its number of workers cheaply.",
@@ -132,10 +132,10 @@ PRESETS: dict[str, Preset] = {
         more="Fewer cores lie idle than with cores-strict; a job may begin slowly.",
     ),
     "cores-proportional": Preset(
-        "Whole cores of one machine: all who wait get the same part of what they asked for, and grow later.",
+        "Whole cores of one machine: all waiting jobs get the same part of what they asked for, and grow later.",
         order="fifo",
         allocate="cores-proportional",
-        more="Nobody waits for a whole share; all are slower while many are there.",
+        more="No job waits for all of its cores; all are slower while there are many.",
     ),
     "flowcon": Preset(
         "Jobs share machines, and CPU goes to those whose training still gains from it (FlowCon).",
@@ -194,7 +194,7 @@ def _infos(preset: str, stages: Mapping[str, str], files: bool) -> dict[str, tup
 
 
 def available() -> dict[str, Any]:
-    """What there is to choose from, with descriptions; of a parameter also what it is if nobody says."""
+    """What there is to choose from, with descriptions; of a parameter also its default."""
     return {
         "presets": {name: preset.about for name, preset in PRESETS.items()},
         "details": {

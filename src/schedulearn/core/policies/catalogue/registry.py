@@ -188,7 +188,7 @@ _CORES: dict[str, Parse] = {"memory_below": number(0.0, 1.0)}
 STAGES: dict[str, dict[str, StageInfo]] = {
     "order": {
         "fifo": StageInfo(Fifo, "In the order of submission."),
-        "srjf": StageInfo(Srjf, "The shortest estimated job first; nobody is interrupted."),
+        "srjf": StageInfo(Srjf, "The shortest estimated job first; no job is interrupted."),
         "srjf-aged": StageInfo(
             SrjfAged,
             "The shortest estimated job first, but none waits over `patience` times its duration for shorter ones.",
@@ -198,11 +198,11 @@ STAGES: dict[str, dict[str, StageInfo]] = {
         "srtf-min": StageInfo(SrtfMin, "As srtf, with each job's least number of workers; what AFS starts jobs by."),
         "srsf": StageInfo(Srsf, "The smallest remaining time × GPUs first, interrupting others."),
         "edf": StageInfo(Edf, "The earliest deadline first; those that cannot make theirs any more come later."),
-        "las": StageInfo(Las, "Who has had the least service goes first, in discrete queues.", _TIRESIAS),
+        "las": StageInfo(Las, "The job with the least service first, in discrete queues.", _TIRESIAS),
         "gittins": StageInfo(
             Gittins, "As las, and inside a queue by the chance to finish soon.", {**_TIRESIAS, "gpu_times": numbers}
         ),
-        "time-slice": StageInfo(TimeSlice, "Everybody in turn, a quantum each.", {"quantum": seconds}),
+        "time-slice": StageInfo(TimeSlice, "All jobs in turn, a quantum each.", {"quantum": seconds}),
     },
     "allocate": {
         "strict": StageInfo(Strict, "Each job gets what it wants; the first that does not fit blocks the line."),
@@ -211,7 +211,7 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             "Each job gets what it wants; smaller jobs may pass one that does not fit, until that one starves.",
             {"starvation_guard": seconds_or_off},
         ),
-        "elastic": StageInfo(Elastic, "Everybody gets its least, then the rest is handed out in turn."),
+        "elastic": StageInfo(Elastic, "Each job gets its minimum, then the rest is given out in turn."),
         "elastic-tiresias": StageInfo(
             ElasticTiresias,
             "Each job gets what it wants, the rest goes where it brings most; when many wait, those served shrink.",
@@ -224,7 +224,7 @@ STAGES: dict[str, dict[str, StageInfo]] = {
         ),
         "cores-attend": StageInfo(CoresAttend, "The same: what is free, as soon as that is two cores.", _CORES),
         "cores-proportional": StageInfo(
-            CoresProportional, "The same: all who wait get the same part of what they asked for.", _CORES
+            CoresProportional, "The same: all waiting jobs get the same part of what they asked for.", _CORES
         ),
     },
     "place": {
@@ -266,12 +266,12 @@ STAGES: dict[str, dict[str, StageInfo]] = {
         ),
         "shortest": StageInfo(
             Shortest,
-            "The job with the least work left goes first; nobody gets less than a part of its equal share.",
+            "The job with the least work left goes first; none gets less than a part of its equal share.",
             {"look": time_span, "floor": number(0.01, 1.0)},
         ),
     },
     "migrate": {
-        "none": StageInfo(lambda: None, "Nobody is moved."),
+        "none": StageInfo(lambda: None, "No job is moved."),
         "consolidate": StageInfo(
             Consolidate,
             "Jobs that are spread over nodes are brought together, where that saves more time than the moves cost.",
@@ -295,7 +295,7 @@ def stage(kind: str, name: str, *, files: bool = False) -> StageInfo:
     """One of the above, one that an installed package adds, or, where `files` are allowed, `FILE.py:Class`."""
     if name in STAGES[kind]:
         return STAGES[kind][name]
-    # Only who asks for such a stage pays for looking.
+    # Looked for only when such a stage is asked for.
     from schedulearn.core.policies.catalogue.plugins import from_file, installed, is_file, names
 
     if files and is_file(name):
