@@ -22,6 +22,9 @@ from support.waiting import wait_until  # noqa: E402
 WIDTHS = {"desk": (1280, 800), "phone": (390, 844)}
 MOST = {"desk": 950, "phone": 1700}  # pixels of a picture from the top
 SETTLE = 1.0  # seconds for a page to take its new shape
+# A chart that is made before the page is laid out is narrow, and takes its room when the browser tells it.
+CHARTS_FIT = """[...document.querySelectorAll('.curve, .strips')].every(
+    chart => (chart.querySelector('svg')?.clientWidth ?? 0) > chart.clientWidth / 2)"""
 WARM_UP = 45.0  # seconds until there is something to see
 # name, script, epochs, seconds an epoch, and what else its user asks for
 JOBS = [
@@ -105,6 +108,7 @@ def take(page: Page, folder: Path, name: str) -> None:
             page.resize(width, MOST[device] if framed else height, dark=theme == "dark")
             page.script("document.querySelectorAll('iframe').forEach(frame => { frame.src = frame.src })")
             time.sleep(SETTLE)
+            wait_until(lambda: page.script(CHARTS_FIT), 60, "the charts have their width")
             page.screenshot(folder / f"{name}-{theme}-{device}.png", MOST[device])
 
 

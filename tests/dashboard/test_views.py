@@ -1,6 +1,7 @@
 """What pages are made of, without a browser: markup, addresses, figures of curves, output."""
 
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from schedulearn.client import Client, types
 from schedulearn.dashboard.common.watch import OutputReader, plain
 from schedulearn.dashboard.views import charts
-from schedulearn.dashboard.views.job import not_there
+from schedulearn.dashboard.views.job import attempts, not_there
 from schedulearn.dashboard.views.jobs import Wanted, pager
 from schedulearn.dashboard.views.markup import el, join
 from schedulearn.dashboard.views.parts import cores, spark
@@ -62,6 +63,12 @@ def test_no_text_becomes_markup(text: str, value: str) -> None:
 def test_where_a_job_cannot_move_and_why(problems: list[str | None], words: str) -> None:
     moves: list[types.PossibleMove] = [{"node": "x", "problem": problem} for problem in problems]
     assert re.sub("<[^>]*>", "", not_there(moves)) == words
+
+
+def test_how_a_worker_ended_is_told_in_words() -> None:
+    here: Any = {"worker": "1.1.0", "node": "a", "devices": [], "started_at": None, "ended_at": None, "exit": None}
+    shown = attempts([cast(types.Attempt, {"number": 1, "workers": [here], "stop": None})], datetime.now(UTC))
+    assert "running</td>" in shown
 
 
 def test_markup_is_escaped_once() -> None:

@@ -117,8 +117,8 @@ def _ran(worker: types.AttemptWorker, now: datetime) -> str:
 
 
 def _end(row: tuple[types.Attempt, types.AttemptWorker]) -> str:
-    ended = told.worker_end(*row)
-    return getattr(ended, "text", str(ended))
+    words, _ = told.worker_end(*row)
+    return words
 
 
 def spec(job: types.Job) -> Safe:
