@@ -79,7 +79,7 @@ def test_where_it_could_go_is_told_to_everybody(world: Any, ann: Any, bob: Any, 
 def test_where_a_job_could_go_that_does_not_run(ann: Any, job: int) -> None:
     answer = ann.get(f"{JOBS}/{job}/migrate")
     assert answer.status_code == 409
-    assert "cannot be moved while it is queued" in answer.json()["detail"]
+    assert "cannot be moved: it is queued" in answer.json()["detail"]
     assert ann.get(f"{JOBS}/4711/migrate").status_code == 404
 
 
@@ -90,7 +90,7 @@ def test_what_is_allowed_is_said(ann: Any, running: int) -> None:
 def test_only_a_running_job_can_be_moved(world: Any, ann: Any, job: int) -> None:
     answer = ann.post(f"{JOBS}/{job}/migrate", json={"node": "gpu2"})
     assert answer.status_code == 409
-    assert f"job {job} cannot be moved while it is queued" in answer.json()["detail"]
+    assert f"job {job} cannot be moved: it is queued" in answer.json()["detail"]
     assert ann.post(f"{JOBS}/4711/migrate", json={"node": "gpu2"}).status_code == 404
 
 

@@ -157,11 +157,11 @@ def test_only_a_running_job_can_be_moved() -> None:
     w.submit(job(1, cpus=2), job(2, cpus=2), job(3, cpus=2))
     for number, state in ((3, "queued"), (1, "starting")):
         ask(w, number)
-        assert f"job {number} cannot be moved while it is {state}" in told(w, "not_migrated")[-1].cause
+        assert f"job {number} cannot be moved: it {JobState(state).in_words}" in told(w, "not_migrated")[-1].cause
     w.started(1)
     w.cycle(ev.PauseAsked(w.now, ONE, "ann"))
     ask(w)
-    assert "while it is paused" in told(w, "not_migrated")[-1].cause
+    assert "it is paused" in told(w, "not_migrated")[-1].cause
     ask(w, 77)
     assert len(told(w, "not_migrated")) == 3, "of a job that is gone nobody is told"
 

@@ -338,7 +338,7 @@ def _pause_asked(state: State, event: ev.PauseAsked) -> None:
     if job is None:
         return
     if job.state not in (JobState.QUEUED, JobState.RUNNING):  # it was in one of these when it was asked
-        state.record(event.at, "not_paused", f"not paused, as {event.by} asked: it is {job.state}", job)
+        state.record(event.at, "not_paused", f"not paused, as {event.by} asked: it {job.state.in_words}", job)
         return
     _leave_queue(state, job)
     attempt = state.attempts.get(job.id)

@@ -53,7 +53,7 @@ def spots_on(ledger: Ledger, job: Job, name: NodeName) -> tuple[Spot, ...]:
 
 def _must_run(job: Job) -> None:
     if job.state is not JobState.RUNNING:
-        raise Conflict(f"job {job.id} cannot be moved while it is {job.state}; only a running one can")
+        raise Conflict(f"job {job.id} cannot be moved: it {job.state.in_words}; only a running one can be")
 
 
 def _others(ledger: Ledger, job: Job) -> list[Destination]:

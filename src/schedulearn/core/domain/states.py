@@ -15,7 +15,13 @@ class JobState(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
 
+    @property
+    def in_words(self) -> str:
+        """`is running`, `has succeeded`: how a job in this state goes on in a sentence."""
+        return f"{_VERBS.get(self, 'is')} {self}"
 
+
+_VERBS = {JobState.SUCCEEDED: "has", JobState.FAILED: "has", JobState.CANCELLED: "was"}
 FINISHED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 WITH_WORKERS = frozenset({JobState.STARTING, JobState.RUNNING, JobState.PAUSED})  # that may become more, or fewer
 

@@ -182,14 +182,15 @@ class Gateway:
         asked = self._asked_before(job)
         row = self._own(caller, job)
         if row.job.state not in _PAUSABLE and asked != "resume":
-            raise Conflict(f"job {job} cannot be paused while it is {row.job.state}; only a queued or running one can")
+            state = row.job.state.in_words
+            raise Conflict(f"job {job} cannot be paused: it {state}; only a queued or running one can be")
         return self._ask("pause", row, {}, caller)
 
     def resume(self, caller: Caller, job: JobId) -> JobRow:
         asked = self._asked_before(job)
         row = self._own(caller, job)
         if row.job.state is not JobState.PAUSED and asked != "pause":
-            raise Conflict(f"job {job} is not paused: it is {row.job.state}")
+            raise Conflict(f"job {job} is not paused: it {row.job.state.in_words}")
         return self._ask("resume", row, {}, caller)
 
     def _asked_before(self, job: JobId) -> str | None:
