@@ -20,9 +20,10 @@ demo: $(VENV)/.runtime  ## real training jobs, queued, run and shown live, in un
 test: $(VENV)/.dev system-packages  ## every test
 	$(MAKE) --no-print-directory lint
 	-@scripts/build-horovod --if-built
-	scripts/test $(PYTEST)
+	scripts/test $(PYTEST) -m "not long"
 
-slow: $(VENV)/.dev  ## random faults on the real service, with databases and engines: SEEDS=50 schedules, about half an hour
+slow: $(VENV)/.dev  ## the long tests, then random faults on the real service, with databases and engines: SEEDS=50 schedules, about half an hour
+	$(PYTEST) -m long
 	$(BIN)/python -m bench outside --seeds $(or $(SEEDS),50)
 
 test-horovod: $(VENV)/.dev  ## elastic Horovod; builds it once (about ten minutes), then keeps the wheel
@@ -30,7 +31,7 @@ test-horovod: $(VENV)/.dev  ## elastic Horovod; builds it once (about ten minute
 	$(PYTEST) -v tests/executors/test_horovod.py tests/e2e/test_horovod.py
 
 check: $(VENV)/.dev lint  ## format, lint, types, imports, and the quick tests
-	$(PYTEST) -m "not (slow or docker or browser)" -x -q
+	$(PYTEST) -m "not (long or slow or docker or browser)" -x -q
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check -q $(LINTED)

@@ -53,7 +53,7 @@ def test_output_and_exit_code(whole: Service) -> None:
         wait_until(lambda: client.job(job)["state"] == "paused", PATIENCE)
         ran = whole.cli("exec", str(job), "--", "echo", "on")
         assert (ran.returncode, ran.stdout) == (0, "on\n")
-        assert "stands still" in ran.stderr
+        assert "its processes are stopped meanwhile" in ran.stderr
         client.delete(job)
 
 

@@ -61,7 +61,7 @@ def test_who_did_what_is_written_down(client: Client, service: Service, tmp_path
     told = service.cli("audit", "--user", "ann", "--action", "job", "--since", "1h")
     assert told.returncode == 0, told.stderr
     head, *lines = told.stdout.splitlines()
-    assert head.split() == ["TIME", "WHO", "FROM", "ACTION", "WHAT", "OF", "DETAILS"]
+    assert head.split() == ["TIME", "USER", "FROM", "ACTION", "OBJECT", "OWNER", "DETAILS"]
     assert ["job.exec" in lines[0], "program=echo" in lines[0], "job.submit" in lines[1]] == [True] * 3
     service.restart()
     assert list(client.audit(object=f"job {job}")) == of_job

@@ -56,7 +56,7 @@ def test_it_waits_for_its_service_and_down_stops_it(folder: Path, port: int, tmp
     for how in (("--detach",), ()):
         again = start(folder, port, *how)
         assert again[0] == 2
-        assert f"already (pid {left['pid']})" in again[2]
+        assert f"already running on {folder} (pid {left['pid']})" in again[2]
     stopped = run_cli("down", "--data", str(folder))
     assert f"The dashboard (pid {left['pid']}) has stopped." in stopped.stdout
     with pytest.raises(ConnectionRefusedError):
