@@ -259,7 +259,7 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
         case "priority":
             return {"priority": to}
         case "time_limit":
-            return {"time_limit": 20.0 * to}
+            return {"time_limit": 15.0 * to}
         case "cpus_limit":
             return {"cpus_limit": float(min(to, 2))}
         case _:
