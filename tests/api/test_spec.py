@@ -176,7 +176,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"target": {"loss": 1, "then": "party"}}, "target", "yield or stop"),
     ({"workdir": "/home/ann"}, "workdir", "snapshot"),
     ({"workdir": "../../etc"}, "workdir", "snapshot"),
-    ({"snapshot": "../../etc/passwd"}, "snapshot", "0-9a-f"),
+    ({"snapshot": "../../etc/passwd"}, "snapshot", "64 hexadecimal digits"),
     ({"snapshot": "0" * 64}, "snapshot", "uploaded"),
     ({"image": "pytorch:latest"}, "image", "leave it out"),
     ({"setup": ["pip install x"]}, "setup", "leave it out"),
