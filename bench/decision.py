@@ -74,7 +74,7 @@ def _decisions(policy: Policy, state: State) -> list[float]:
     took: list[float] = []
     end = time.perf_counter() + _LONGEST
     while len(took) < _ROUNDS and time.perf_counter() < end:
-        took.append(timed(lambda: decide(policy, state.queue, state.ledger, state.holders, 1.0, state.memory)))
+        took.append(timed(lambda: decide(policy, state.queue, state.ledger, state.adjustable, 1.0, state.memory)))
     return took
 
 

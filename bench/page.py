@@ -166,7 +166,7 @@ class Cluster:
             "policy": {"preset": "schedulearn", "stages": {"order": "fifo", "place": "least-work"}, "fault": None},
             "counts": {"running": 12, "queued": 10, "succeeded": self.looks, "failed": 1},
             "nodes": [_node(n, [job["id"] for job in jobs[3 * n : 3 * n + 3]]) for n in range(4)],
-            "holders": [self._holder(n, job["id"]) for n, job in enumerate(jobs)],
+            "adjustable": [self._holder(n, job["id"]) for n, job in enumerate(jobs)],
             "running": jobs,
             "waiting": [{"job": job, "why": _why(n, job["id"])} for n, job in enumerate(waits, 1)],
             "finished": [self._job(1000 + self.looks // 10, "succeeded")],

@@ -5,7 +5,7 @@ what is here keeps its name.
 """
 
 from schedulearn.core.domain.ids import JobId, NodeName
-from schedulearn.core.domain.job import Accrual, Job, Spot
+from schedulearn.core.domain.job import Accrual, Job, Placement
 from schedulearn.core.domain.resources import CPUS, GPUS, MEMORY, Resources
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.spec import Workers
@@ -65,6 +65,7 @@ __all__ = [
     "Note",
     "Order",
     "Place",
+    "Placement",
     "Refusal",
     "Resources",
     "Running",
@@ -74,6 +75,5 @@ __all__ = [
     "ShareNode",
     "Shares",
     "SpeedUp",
-    "Spot",
     "Workers",
 ]

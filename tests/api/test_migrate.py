@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schedulearn.core.domain.ids import JobId, NodeName
-from schedulearn.core.domain.job import Move, Spot
+from schedulearn.core.domain.job import Move, Placement
 from schedulearn.core.domain.node import Node, NodeState
 from schedulearn.core.domain.resources import Resources
 
@@ -97,7 +97,7 @@ def test_only_a_running_job_can_be_moved(world: Any, ann: Any, job: int) -> None
 def test_moves_and_what_they_cost_are_shown(world: Any, ann: Any, running: int) -> None:
     changed = world.job(running)
     changed.migrations, changed.migration_seconds = 2, 7.25
-    changed.move = Move(NOW, (NodeName("local"),), (Spot(NodeName("gpu2")),))
+    changed.move = Move(NOW, (NodeName("local"),), (Placement(NodeName("gpu2")),))
     world.save(jobs=[changed])
     for shown in (ann.get(f"{JOBS}/{running}").json(), ann.get(JOBS).json()["jobs"][0]):
         assert (shown["migrations"], shown["migration_seconds"], shown["moving_to"]) == (2, 7.25, ["gpu2"])

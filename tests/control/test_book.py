@@ -8,7 +8,7 @@ from support.pages import ROOT
 
 SOURCE = ROOT / "src" / "schedulearn"
 OWNER = SOURCE / "core" / "control" / "book.py"
-OWNED = {"spots", "pinned", "cores", "shape", "move"}
+OWNED = {"placements", "suspended_at", "cores", "shape", "move"}
 
 
 def written(file: Path) -> Iterator[str]:

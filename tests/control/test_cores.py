@@ -208,7 +208,7 @@ def do(w: World, step: tuple[str, Any, float], number: int) -> None:
 def check(w: World) -> None:
     for ledger in w.state.ledger:
         promised = sum(
-            j.shape.per_worker[CPUS] for j in w.state.jobs.values() for s in j.spots if s.node == ledger.name
+            j.shape.per_worker[CPUS] for j in w.state.jobs.values() for s in j.placements if s.node == ledger.name
         )
         assert abs(ledger.node.capacity[CPUS] - promised - ledger.free[CPUS]) < 1e-6
         held = sum(lease.amounts[CPUS] for lease in w.state.leases.values() if lease.node == ledger.name)

@@ -40,7 +40,7 @@ _clusters = st.lists(st.tuples(st.integers(1, 8), st.integers(0, 4)), min_size=1
 
 def _nothing_idle(w: World) -> None:
     """Whoever still waits really does not fit."""
-    decision = decide(w.policy, w.state.queue, w.state.ledger, w.state.holders, w.now, w.memory)
+    decision = decide(w.policy, w.state.queue, w.state.ledger, w.state.adjustable, w.now, w.memory)
     drop_what_does_not_pay(w.state, decision, w.now)  # who has just lost a worker does not grow yet
     assert decision.grants == [], "the decision before left something that fits"
 
@@ -85,7 +85,7 @@ def test_equal_inputs_give_equal_decisions_and_deciding_changes_nothing(cluster,
     second: list[int] = []
     for step in steps:
         do(one, step, first)
-        decide(two.policy, two.state.queue, two.state.ledger, two.state.holders, two.now, deepcopy(two.memory))
+        decide(two.policy, two.state.queue, two.state.ledger, two.state.adjustable, two.now, deepcopy(two.memory))
         do(two, step, second)
         assert [(e.kind, e.job, e.cause) for e in one.history] == [(e.kind, e.job, e.cause) for e in two.history]
         assert one.memory == two.memory
@@ -111,7 +111,7 @@ def test_a_restart_decides_the_same(cluster, steps) -> None:  # type: ignore[no-
     )
     assert sorted(j.id for j in again.queue) == sorted(j.id for j in w.state.queue)
     assert again.waits_for == {k: v for k, v in w.state.waits_for.items() if k in w.state.jobs}
-    plans = [decide(w.policy, s.queue, s.ledger, s.holders, w.now, deepcopy(w.memory)) for s in (w.state, again)]
+    plans = [decide(w.policy, s.queue, s.ledger, s.adjustable, w.now, deepcopy(w.memory)) for s in (w.state, again)]
     assert plans[0].grants == plans[1].grants
     assert plans[0].memory == plans[1].memory
 

@@ -119,7 +119,7 @@ def test_by_kind_and_each_by_itself(preset: str, steps: list[tuple[str, Any]]) -
 
 def now(w: World, *shown: Shape) -> Decision:
     state = w.state
-    return decide(w.policy, state.queue, state.ledger, state.holders, w.now, state.memory, shown)
+    return decide(w.policy, state.queue, state.ledger, state.adjustable, w.now, state.memory, shown)
 
 
 def full_node(preset: str = "fifo", waiting: int = 200) -> World:

@@ -12,7 +12,7 @@ from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.commands import StartAttempt, StopWorker
 from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.core.domain.job import HistoryEvent, Spot
+from schedulearn.core.domain.job import HistoryEvent, Placement
 from schedulearn.core.domain.node import NodeState
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState, StopReason
@@ -51,7 +51,7 @@ def again(w: World) -> World:
     copy = World(*(n.node for n in w.state.ledger))
     jobs, attempts = deepcopy(list(w.state.jobs.values())), deepcopy(list(w.state.attempts.values()))
     for one in jobs:
-        one.spots, one.checkpointed = (), False
+        one.placements, one.checkpointed = (), False
     nodes = [n.node for n in w.state.ledger]
     leases = list(w.state.leases.values())
     copy.state = restore(w.policy.order, AssumedFacts(), jobs, attempts, leases, nodes, deepcopy(w.memory), w.now)
@@ -72,7 +72,7 @@ def test_it_is_promised_stopped_and_started_over_there() -> None:
     assert w.job(1).reason == "moves to b, as ann asked"
     assert free(w, "b") == 0, "its place is kept from now on"
     assert w.submit(job(2, cpus=1)) == [2]
-    assert w.job(2).spots == (Spot(A),), "what it leaves is promised to the next"
+    assert w.job(2).placements == (Placement(A),), "what it leaves is promised to the next"
     assert 2 not in w.running(), "who starts only when it has left"
     w.now = 103.0
     w.exited(1, KILLED)
@@ -230,7 +230,7 @@ def test_a_more_urgent_job_takes_the_promised_place() -> None:
 def _ledger_is_right(w: World) -> None:
     for ledger in w.state.ledger:
         promised = sum(
-            j.shape.per_worker["cpus"] for j in w.state.jobs.values() for s in j.spots if s.node == ledger.name
+            j.shape.per_worker["cpus"] for j in w.state.jobs.values() for s in j.placements if s.node == ledger.name
         )
         assert ledger.free["cpus"] == ledger.node.capacity["cpus"] - promised
 

@@ -51,7 +51,7 @@ class Watch:
 
     def cycle(self, *events: ev.Event) -> None:
         apply_all(self.w.state, events, self.w.now)
-        before = {number: job.gives_way for number, job in self.w.state.jobs.items()}
+        before = {number: job.is_preemptible for number, job in self.w.state.jobs.items()}
         running = {number for number, job in self.w.state.jobs.items() if job.state is JobState.RUNNING}
         self.w.cycle()
         moved = {command.worker.job for command in self.w.commands if isinstance(command, StopWorker)}
@@ -72,14 +72,16 @@ class Watch:
         state = self.w.state
         held = Counter(device for lease in state.leases.values() for device in lease.devices)
         assert not held or max(held.values()) == 1, "a device is leased twice"
-        promised = Counter(device for job in state.jobs.values() for spot in job.spots for device in spot.devices)
+        promised = Counter(
+            device for job in state.jobs.values() for placement in job.placements for device in placement.devices
+        )
         assert not promised or max(promised.values()) == 1, "a device is promised twice"
         for number, one in state.jobs.items():
-            assert one.move is None or one.spots, "on the move, to nowhere"
+            assert one.move is None or one.placements, "on the move, to nowhere"
             leased = {lease.worker.attempt for lease in state.leases.values() if lease.worker.job == number}
             assert len(leased) <= 1, "it runs in two places"
         for ledger in state.ledger:
-            used = sum(job.shape.gpus for job in state.jobs.values() for s in job.spots if s.node == ledger.name)
+            used = sum(job.shape.gpus for job in state.jobs.values() for s in job.placements if s.node == ledger.name)
             assert ledger.free["gpus"] == ledger.node.capacity["gpus"] - used
 
     def do(self, kind: str, what: Any) -> None:

@@ -11,7 +11,7 @@ from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.commands import StartAttempt, StopWorker
 from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import JobId, NodeName
-from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.spec import Launcher, Preemptible
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.domain.states import JobState
@@ -129,11 +129,11 @@ def test_an_elastic_job_shrinks_for_another_and_grows_again() -> None:
     ("decision", "why"),
     [
         (Decision(stops=[JobId(2)]), "nothing that could be taken away"),
-        (Decision(grants=[Grant(JobId(9), (Spot(NodeName("a")),))]), "cannot be given anything"),
+        (Decision(grants=[Grant(JobId(9), (Placement(NodeName("a")),))]), "cannot be given anything"),
         (Decision(grants=[Grant(JobId(2), ())]), "got 0 workers"),
-        (Decision(grants=[Grant(JobId(2), (Spot(NodeName("a")),) * 3)]), "got 3 workers"),
-        (Decision(grants=[Grant(JobId(2), (Spot(NodeName("b")), Spot(NodeName("b"))))]), "b"),
-        (Decision(grants=[Grant(JobId(2), (Spot(NodeName("a")), Spot(NodeName("a"))))]), "a"),
+        (Decision(grants=[Grant(JobId(2), (Placement(NodeName("a")),) * 3)]), "got 3 workers"),
+        (Decision(grants=[Grant(JobId(2), (Placement(NodeName("b")), Placement(NodeName("b"))))]), "b"),
+        (Decision(grants=[Grant(JobId(2), (Placement(NodeName("a")), Placement(NodeName("a"))))]), "a"),
     ],
 )
 def test_a_plan_that_breaks_a_rule_changes_nothing(decision: Decision, why: str) -> None:
@@ -197,7 +197,7 @@ def test_a_job_is_not_resized_again_and_again() -> None:
     w.started(2)
     assert (w.job(1).workers, w.job(1).resizes) == (2, 1)
     w.state.stale = True
-    w.state.holders["gpus"].pop(JobId(2))  # say it may no longer be changed; nobody has left
+    w.state.adjustable["gpus"].pop(JobId(2))  # say it may no longer be changed; nobody has left
     before = w.job(1).resizes
     w.cycle()
     assert w.job(1).resizes == before
@@ -215,9 +215,9 @@ def test_workers_that_must_be_together_wait_for_a_node_with_room_for_all() -> No
     w = World(node("a", gpus=2), node("b", gpus=3), policy="round-robin")
     w.submit(job(1, gpus=2))
     w.submit(job(2, launcher=Launcher.HOROVOD, gpus=1, workers=3))
-    assert {spot.node for spot in w.job(2).spots} == {"b"}
+    assert {placement.node for placement in w.job(2).placements} == {"b"}
     w.submit(job(3, launcher=Launcher.HOROVOD, gpus=1, workers=2))
     assert w.job(3).state is JobState.QUEUED
     w.started(1)
     w.exited(1)
-    assert {spot.node for spot in w.job(3).spots} == {"a"}
+    assert {placement.node for placement in w.job(3).placements} == {"a"}

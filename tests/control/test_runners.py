@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.core.control.runners import Runners
+from schedulearn.core.control.running_jobs import RunningJobs
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.speedup import SpeedUp
@@ -35,7 +35,7 @@ class Falling:
 def test_the_longest_comes_first_and_ties_go_by_number() -> None:
     facts = Falling(steady=True)
     facts.left = {1: 5.0, 2: 9.0, 3: 5.0}
-    runners, order = Runners(job(n, gpus=1) for n in (1, 2, 3)), SrtfMin()
+    runners, order = RunningJobs(job(n, gpus=1) for n in (1, 2, 3)), SrtfMin()
     assert [j.id for _, j in runners.last_first(order, facts, 0.0)] == [2, 3, 1]
     facts.left[2] = 1.0
     assert [j.id for _, j in runners.last_first(order, facts, 1.0)] == [3, 1, 2]
@@ -46,7 +46,7 @@ def test_the_longest_comes_first_and_ties_go_by_number() -> None:
 def test_one_that_moves_back_must_be_renewed() -> None:
     facts, order = Falling(steady=True), SrtfMin()
     facts.left = {1: 5.0, 2: 9.0}
-    runners = Runners(job(n, gpus=1) for n in (1, 2))
+    runners = RunningJobs(job(n, gpus=1) for n in (1, 2))
     assert [j.id for _, j in runners.last_first(order, facts, 0.0)] == [2, 1]
     runners[JobId(1)].priority = 10
     runners.renew(runners[JobId(1)])
@@ -56,7 +56,7 @@ def test_one_that_moves_back_must_be_renewed() -> None:
 def test_another_order_makes_all_keys_anew() -> None:
     facts = Falling(steady=True)
     facts.left = {1: 5.0, 2: 4.0}
-    runners = Runners([job(1, gpus=1), job(2, gpus=2)])
+    runners = RunningJobs([job(1, gpus=1), job(2, gpus=2)])
     assert [j.id for _, j in runners.last_first(SrtfMin(), facts, 0.0)] == [1, 2]
     assert [j.id for _, j in runners.last_first(Srsf(), facts, 0.0)] == [2, 1]
 
@@ -72,7 +72,7 @@ def test_kept_keys_and_new_ones_give_the_same(steps: list[tuple[str, int, int]])
     """Whatever happens in between, and however far somebody looks."""
     kept, anew = Falling(steady=True), Falling(steady=False)
     kept.left = anew.left = dict.fromkeys(range(1, 7), 20.0)
-    order, running = SrtfMin(), Runners()
+    order, running = SrtfMin(), RunningJobs()
     for what, n, amount in steps:
         number = JobId(n)
         if what == "starts":

@@ -15,7 +15,7 @@ from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.commands import PauseWorker, ResumeWorker, StartAttempt, StopWorker
 from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import DeviceId, JobId, NodeName, WorkerId
-from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState
@@ -134,7 +134,7 @@ def test_it_does_not_go_on_before_it_stood_still() -> None:
     w.submit(job(2, gpus=1))
     later(w)
     w.cycle(ev.CancelAsked(w.now, TWO, "ann"))
-    assert (w.job(1).spots, w.commands) == ((Spot(NodeName("a"), (DeviceId("a-gpu0"),)),), [])
+    assert (w.job(1).placements, w.commands) == ((Placement(NodeName("a"), (DeviceId("a-gpu0"),)),), [])
     w.paused(1)
     assert w.commands == [ResumeWorker(WorkerId(ONE, 1, 0), NodeName("a"))]
 
@@ -192,7 +192,7 @@ def test_who_may_be_stopped_moves_to_an_idle_device_instead_of_sharing_one() -> 
     assert w.running() == [2, 3]
     w.started(3)
     assert (w.job(2).attempt, w.job(3).attempt, w.job(3).migrations) == (1, 2, 1)
-    assert (w.where(3), w.job(3).spots[0].devices) == (["a"], ("a-gpu0",))
+    assert (w.where(3), w.job(3).placements[0].devices) == (["a"], ("a-gpu0",))
 
 
 def test_moving_must_pay() -> None:
@@ -232,7 +232,7 @@ def test_others_are_placed_around_those_who_go_on() -> None:
     later(w)
     w.settle()
     assert w.running() == [2, 4]
-    assert {n: w.state.jobs[JobId(n)].spots[0].devices for n in (2, 4)} == {2: ("a-gpu1",), 4: ("a-gpu0",)}
+    assert {n: w.state.jobs[JobId(n)].placements[0].devices for n in (2, 4)} == {2: ("a-gpu1",), 4: ("a-gpu0",)}
 
 
 def test_newcomers_do_not_go_where_a_job_is_suspended_while_there_is_room_elsewhere() -> None:
@@ -247,7 +247,7 @@ def test_newcomers_do_not_go_where_a_job_is_suspended_while_there_is_room_elsewh
     w.exited(2, OK)
     assert (w.running(), w.suspended()) == ([3], [1]), "one of its two devices is free"
     assert w.submit(job(4, gpus=1)) == [4]
-    there = {n: w.state.jobs[JobId(n)].spots[0].devices for n in (3, 4)}
+    there = {n: w.state.jobs[JobId(n)].placements[0].devices for n in (3, 4)}
     assert there == {3: ("a-gpu0",), 4: ("a-gpu2",)}
     assert w.submit(job(5, gpus=1)) == [5], "where there is none, they do"
 
@@ -299,7 +299,7 @@ def test_it_cannot_be_given_another_place() -> None:
     w = two_on_one_device()
     before = next(iter(w.state.ledger)).free
     with pytest.raises(BadPlan, match="only where it is"):
-        reconcile(w.state, Decision(stops=[TWO], grants=[Grant(ONE, (Spot(NodeName("a")),))]), w.now)
+        reconcile(w.state, Decision(stops=[TWO], grants=[Grant(ONE, (Placement(NodeName("a")),))]), w.now)
     assert next(iter(w.state.ledger)).free == before
 
 
@@ -308,7 +308,7 @@ def test_a_plan_that_is_refused_suspends_nobody() -> None:
     w.submit(job(1, gpus=1, memory=GB), job(2, gpus=2))
     w.started(1)
     before = next(iter(w.state.ledger)).free
-    plan = Decision(stops=[ONE], grants=[Grant(TWO, (Spot(NodeName("a"), (DeviceId("a-gpu0"), DeviceId("no"))),))])
+    plan = Decision(stops=[ONE], grants=[Grant(TWO, (Placement(NodeName("a"), (DeviceId("a-gpu0"), DeviceId("no"))),))])
     with pytest.raises(BadPlan, match="no room"):
         reconcile(w.state, plan, w.now)
     assert next(iter(w.state.ledger)).free == before
@@ -418,7 +418,7 @@ def test_a_suspended_worker_ends(outcome: Any, restarts: int, state: str) -> Non
     assert not w.state.queue.suspended["gpus"]
     assert next(iter(w.state.ledger)).free["memory"] == 64e9
     if state == "queued":
-        assert (w.job(1).shape.per_worker["memory"], w.job(1).pinned) == (10 * GB, ())
+        assert (w.job(1).shape.per_worker["memory"], w.job(1).suspended_at) == (10 * GB, ())
 
 
 def test_one_of_several_suspended_workers_dies() -> None:
@@ -511,7 +511,7 @@ def test_a_policy_that_does_not_suspend_lets_them_go_on_where_they_are(preset: s
     assert w.running() == [2], "who may not be stopped is not stopped"
     w.exited(2, OK)
     assert w.commands == [ResumeWorker(WorkerId(ONE, 1, 0), NodeName("a"))]
-    assert ONE not in w.state.holders["gpus"]
+    assert ONE not in w.state.adjustable["gpus"]
 
 
 def test_under_a_policy_that_stops_jobs_a_suspended_one_takes_back_its_place() -> None:

@@ -62,7 +62,7 @@ class Walk:
         w.now += 60
         w.cycle()
         for number in sorted(w.state.leaving):
-            if number in w.state.attempts and w.job(number).pinned and self.random.random() < 0.7:
+            if number in w.state.attempts and w.job(number).suspended_at and self.random.random() < 0.7:
                 w.paused(number)
 
 

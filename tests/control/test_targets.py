@@ -193,11 +193,11 @@ def test_nobody_waits_for_what_a_job_has_that_yields(walk: list[Any], preset: st
 
 
 def _nobody_waits_behind(w: World) -> None:
-    yielding = [one for pool in w.state.holders.values() for one in pool.values() if one.yields]
+    yielding = [one for pool in w.state.adjustable.values() for one in pool.values() if one.yields]
     for waiting in [one for one in w.state.queue if not one.yields]:
         undo = Undo(w.state.ledger)
         for one in yielding:
-            undo.give_back(one.shape.rest if w.policy.order.suspends else one.shape, one.spots)
+            undo.give_back(one.shape.rest if w.policy.order.suspends else one.shape, one.placements)
         found = place_workers(waiting, waiting.shape.workers.want, w.policy, w.state.ledger, undo, dict(w.memory))
         undo.all()
         assert found is None, f"job {waiting.id} would fit in the place of those that have reached their target"

@@ -48,13 +48,13 @@ def limited(
 
 def test_it_starts_again_with_the_right_number_in_the_same_place() -> None:
     world = running()
-    spots = world.job(1).spots
+    placements = world.job(1).placements
     assert limited(world, 4.5, threads=2)
     assert [type(command) for command in world.commands] == [StopWorker]
     assert world.job(1).reason == "starts again with 4 threads in place of 2: they cannot change while it runs"
     world.exited(1, KILLED)
     assert world.commands == [StartAttempt(AttemptId(ONE, 2))]
-    assert (world.job(1).spots, world.job(1).restarts, world.job(1).preemptions) == (spots, 0, 0)
+    assert (world.job(1).placements, world.job(1).restarts, world.job(1).preemptions) == (placements, 0, 0)
 
 
 @pytest.mark.parametrize(

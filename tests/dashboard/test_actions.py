@@ -29,7 +29,7 @@ def job(page: Page, client: Client) -> int:
 def stands(client: Client, job: int) -> tuple[Any, ...]:
     """All that a button may change."""
     seen = client.job(job)
-    where = [spot["node"] for spot in seen["placement"]]
+    where = [placement["node"] for placement in seen["placement"]]
     return seen["state"], seen["priority"], seen["spec"].get("workers"), seen["cpus_limit"], where, seen["attempt"]
 
 

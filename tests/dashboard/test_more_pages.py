@@ -27,8 +27,8 @@ def bar(page: Page, words: str) -> tuple[float, float]:
     return x, y
 
 
-def mouse(page: Page, kind: str, spot: tuple[float, float], **more: Any) -> None:
-    page.call("Input.dispatchMouseEvent", type=kind, x=spot[0], y=spot[1], **more)
+def mouse(page: Page, kind: str, placement: tuple[float, float], **more: Any) -> None:
+    page.call("Input.dispatchMouseEvent", type=kind, x=placement[0], y=placement[1], **more)
 
 
 def ends(client: Client, job: int) -> None:
@@ -55,14 +55,14 @@ def test_the_timeline_follows_what_happens(page: Page, client: Client) -> None:
 def test_a_bar_tells_more_and_leads_to_its_job(page: Page, client: Client) -> None:
     job = submit(client, MARKUP)
     page.open(f"{client.url}/timeline?span=60")
-    spot = bar(page, f"{job} <img")
-    mouse(page, "mouseMoved", spot)
+    placement = bar(page, f"{job} <img")
+    mouse(page, "mouseMoved", placement)
     page.wait_for("attempt" if client.job(job)["attempt"] > 1 else "on local")
     assert f"{job} {MARKUP}" in page.text, "as it is written"
     assert page.count("img[src=x]") == 0
-    spot = bar(page, f"{job} <img")
+    placement = bar(page, f"{job} <img")
     for kind in ("mousePressed", "mouseReleased"):
-        mouse(page, kind, spot, button="left", clickCount=1)
+        mouse(page, kind, placement, button="left", clickCount=1)
     wait_until(lambda: page.address == f"/jobs/{job}", 60, "its own page")
 
 
@@ -81,11 +81,11 @@ def test_the_wheel_zooms_and_an_update_leaves_it(page: Page, client: Client) -> 
     )
     for _ in range(24):
         mouse(page, "mouseWheel", (box[0], box[1]), deltaX=0, deltaY=-240)
-    spot = bar(page, f"{job} z")  # far too short to be named before
+    placement = bar(page, f"{job} z")  # far too short to be named before
     assert ticks() != before
     ends(client, job)
     page.wait_for("stopped: cancel")
-    assert bar(page, f"{job} z")[1] == spot[1], "still zoomed in"
+    assert bar(page, f"{job} z")[1] == placement[1], "still zoomed in"
 
 
 def shows(page: Page, words: str) -> None:

@@ -36,7 +36,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, daemons: Any) -> Iterator[
 def test_a_job_moves_to_the_server_that_is_chosen(page: Page, client: Client) -> None:
     made = submit(client, "moves", "", command=["python3", "-c", SAVES], image=IMAGE)
     wait_until(lambda: "saved" in output(client, made), PATIENCE, "it can be moved")
-    (here,) = {spot["node"] for spot in client.job(made)["placement"]}
+    (here,) = {placement["node"] for placement in client.job(made)["placement"]}
     there = {"one": "two", "two": "one"}[here]
     page.open(f"{client.url}/jobs/{made}")
     with unchanged(client, made):
@@ -54,7 +54,7 @@ def test_a_job_moves_to_the_server_that_is_chosen(page: Page, client: Client) ->
     page.click("Move it")
     closed(page)
     page.wait_for(f"runs on {there}")
-    assert [spot["node"] for spot in client.job(made)["placement"]] == [there]
+    assert [placement["node"] for placement in client.job(made)["placement"]] == [there]
 
 
 def output(client: Client, job: int) -> str:

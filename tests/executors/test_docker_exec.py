@@ -19,7 +19,7 @@ from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.exec import NotRunning
 from schedulearn.executors.docker import exec as module
 from schedulearn.executors.docker.containers import Containers
-from schedulearn.executors.docker.rules import NOBODY
+from schedulearn.executors.docker.rules import NONE_RUNNING
 from support.bench import DEADLINE, until
 from support.beside import outcome
 from support.docker_bench import DockerBench
@@ -49,7 +49,7 @@ def test_a_command(sleeping: Any) -> None:
     executor, launch = sleeping
     script = "id -u; pwd; echo $MARK; cat; echo bad >&2; exit 3"
     out, err, code = outcome(executor.exec.run(launch.worker, ["sh", "-c", script]))
-    assert (out.split(), err, code) == ([b"%d" % NOBODY, b"/work", b"here"], b"bad\n", 3)
+    assert (out.split(), err, code) == ([b"%d" % NONE_RUNNING, b"/work", b"here"], b"bad\n", 3)
 
 
 def test_its_words_are_taken_as_they_are(sleeping: Any) -> None:

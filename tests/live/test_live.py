@@ -21,7 +21,7 @@ from support.service import command_line, environment
 from support.waiting import wait_until
 
 PATIENCE = 300.0  # seconds for what should take a few
-NOBODY = Variant("no limits", "fifo", {"share": "fair"})
+NONE_RUNNING = Variant("no limits", "fifo", {"share": "fair"})
 OTHER = Variant("k8s-default", "k8s-default")
 TINY = Experiment(
     "tiny",
@@ -29,8 +29,8 @@ TINY = Experiment(
     "nobody",
     Trainings("tiny", FLOWCON, ("MNIST-P", "MNIST-T"), At((0.0, 20.0)), 2),
     Machines(1, cores=8.0),
-    (NOBODY, OTHER),
-    (Figure("makespan", NOBODY.label, 126.1), Figure("job change:MNIST-T", OTHER.label)),
+    (NONE_RUNNING, OTHER),
+    (Figure("makespan", NONE_RUNNING.label, 126.1), Figure("job change:MNIST-T", OTHER.label)),
     why="It is tiny.",
 )
 
@@ -76,7 +76,7 @@ def test_a_run(tmp_path: Path) -> None:
     assert outcome.how.startswith("live")
     assert "a step alone takes: mlp" in said[0]
     assert "hardly more than it takes to start" in said[1]
-    for label in (NOBODY.label, OTHER.label):
+    for label in (NONE_RUNNING.label, OTHER.label):
         (run,) = outcome.runs[label]
         assert [(job.label, job.model) for job in run.jobs] == [("1 MNIST-P", "MNIST-P"), ("2 MNIST-T", "MNIST-T")]
         for job, arrival in zip(run.jobs, (0.0, 20.0), strict=True):
@@ -97,7 +97,7 @@ def test_a_policy_that_the_service_does_not_take() -> None:
     """It is found before anything is trained. Thresholds by the second grow as time shrinks: here out of bounds."""
     flowcon = CATALOGUE["fixed-3"].variants[1]
     with pytest.raises(LiveError, match=f"does not take '{flowcon.label}'"):
-        run_live(replace(TINY, variants=(NOBODY, flowcon), figures=()), 1, 0.01, Place(), print, print)
+        run_live(replace(TINY, variants=(NONE_RUNNING, flowcon), figures=()), 1, 0.01, Place(), print, print)
 
 
 def test_throughput_over_quotas(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from schedulearn.core.control.decide import decide
 from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.queue import Queue
-from schedulearn.core.control.runners import Runners
+from schedulearn.core.control.running_jobs import RunningJobs
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.ids import JobId, NodeName
-from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import CPUS, GPUS, Resources
 from schedulearn.core.domain.spec import JobSpec, WorkerResources, Workers
@@ -77,21 +77,21 @@ def allocate(preset: str, slots: int, *jobs: J, params: dict[str, Any] | None = 
     ledger = Ledger([Node(NodeName("n"), capacity=Resources(gpus=slots), cpus_per_gpu=0.0)])
     known = dict(enumerate(jobs, 1))
     queue = Queue(policy.order, KnownFacts(known))
-    holders = {GPUS: Runners(), CPUS: Runners()}
+    adjustable = {GPUS: RunningJobs(), CPUS: RunningJobs()}
     for number, j in known.items():
         job = make_job(number, j)
         if j.has:
-            job.spots = (Spot(NodeName("n")),) * j.has
-            ledger.take_checked(job.shape, job.spots)
-            holders[GPUS][job.id] = job
+            job.placements = (Placement(NodeName("n")),) * j.has
+            ledger.take_checked(job.shape, job.placements)
+            adjustable[GPUS][job.id] = job
         else:
             queue.add(job, 0.0)
     before = list(queue)
-    decision = decide(policy, queue, ledger, holders, 0.0, {})
+    decision = decide(policy, queue, ledger, adjustable, 0.0, {})
     assert list(queue) == before, "a decision only looks"
     sizes = {number: j.has for number, j in known.items()}
     sizes.update(dict.fromkeys(decision.stops, 0))
-    sizes.update({grant.job: len(grant.spots) for grant in decision.grants})
+    sizes.update({grant.job: len(grant.placements) for grant in decision.grants})
     return sizes
 
 
@@ -100,7 +100,7 @@ def make_job(number: int, j: J) -> Job:
     job = Job(
         JobId(number), JobSpec("j", (), workers=Workers(j.least, j.wanted, j.most), resources=resources), "ann", 0
     )
-    job.mark = [j.queue, 0 if j.has else 1, number, 0.0, 0.0]
+    job.order_state = [j.queue, 0 if j.has else 1, number, 0.0, 0.0]
     return job
 
 

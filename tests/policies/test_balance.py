@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schedulearn.core.control.migrate import Board
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.ids import JobId, NodeName
-from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.policies.catalogue.presets import build_policy
@@ -62,9 +62,9 @@ class Cluster:
         return one
 
     def _put(self, one: Job, name: str) -> None:
-        self.state.ledger.give_back_all(one.shape, one.spots)
-        one.spots = (Spot(NodeName(name)),)
-        self.state.ledger.take_all(one.shape, one.spots)
+        self.state.ledger.give_back_all(one.shape, one.placements)
+        one.placements = (Placement(NodeName(name)),)
+        self.state.ledger.take_all(one.shape, one.placements)
 
     def ask(self) -> Moves:
         answer = self.stage.migrate(Board(self.state, self.now), self.memory)
@@ -154,7 +154,7 @@ def test_nobody_moves_that_may_not_or_that_has_a_gpu_for_itself() -> None:
     assert all(one.shape.gpus for one in gpus)
     state = State(build_policy().order, cluster.facts, [node("a", gpus=2), node("b", gpus=2)])
     for one in gpus:
-        one.state, one.spots = JobState.RUNNING, (Spot(NodeName("a")),)
+        one.state, one.placements = JobState.RUNNING, (Placement(NodeName("a")),)
         state.jobs[one.id], state.attempts[one.id] = one, None  # type: ignore[assignment]
         cluster.facts.left[one.id] = 100.0
     assert Balance().migrate(Board(state, 1000.0), {}) == Moves()

@@ -10,7 +10,7 @@ from schedulearn.core.control.migrate import Board
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.ids import JobId, NodeName
-from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
@@ -61,13 +61,13 @@ def placed(nodes: Sequence[Node], where: Mapping[int, str], facts: Known, **more
         one = job(number, gpus=1, cpus=0, workers=len(names), **{"preemptible": Preemptible.YES, **more})
         one.state = JobState.RUNNING
         state.jobs[one.id] = one
-        spots = []
+        placements = []
         for name in names:
             ledger = state.ledger.node(NodeName(name))
             assert ledger
-            spots.append(Spot(NodeName(name), ledger.pick_devices(one.shape)))
-            state.ledger.take(one.shape, spots[-1])
-        one.spots = tuple(spots)
+            placements.append(Placement(NodeName(name), ledger.pick_devices(one.shape)))
+            state.ledger.take(one.shape, placements[-1])
+        one.placements = tuple(placements)
         state.attempts[one.id] = None  # type: ignore[assignment] # only its key is asked for
     return state
 
@@ -189,7 +189,7 @@ def test_other_resources_must_fit_too() -> None:
     nodes = (node("a", gpus=2, memory=64e9), node("b", gpus=2, memory=48e9))
     state = placed(nodes, {1: "ab"}, Known(0.5, 0, {1: 1e6}), memory=32_000_000_000)
     assert asked(state) == {1: "aa"}
-    state.ledger.take(job(9, memory=32_000_000_000, cpus=0).shape, Spot(NodeName("a")))
+    state.ledger.take(job(9, memory=32_000_000_000, cpus=0).shape, Placement(NodeName("a")))
     assert asked(state) == {}
 
 

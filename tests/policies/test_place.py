@@ -16,7 +16,7 @@ from schedulearn.core.control.migrate import Board
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.ids import NodeName
-from schedulearn.core.domain.job import Accrual, Job, Spot
+from schedulearn.core.domain.job import Accrual, Job, Placement
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.shape import Shape
@@ -57,7 +57,7 @@ def ledger(*free: int, of: int | None = None) -> Ledger:
     there = Ledger(make_node(i, of or gpus, "abcdefghijkl"[i]) for i, gpus in enumerate(free))
     for entry, gpus in zip(list(there), free, strict=True):
         for _ in range((of or gpus) - gpus):
-            there.take(shape_of(), Spot(entry.name, ()))
+            there.take(shape_of(), Placement(entry.name, ()))
     return there
 
 
@@ -145,7 +145,7 @@ def machine(name: str, cpus: float, memory: float) -> Node:
 def k8s(shape: Shape, workers: int, *nodes: Node, used: dict[str, tuple[float, int]] | None = None) -> str | None:
     there = Ledger(nodes)
     for name, (cpus, memory) in (used or {}).items():
-        there.take(shape_of(0, cpus=cpus, memory=memory), Spot(name, ()))  # type: ignore[arg-type]
+        there.take(shape_of(0, cpus=cpus, memory=memory), Placement(name, ()))  # type: ignore[arg-type]
     return placed("k8s-default", shape, workers, there)
 
 
@@ -478,11 +478,11 @@ def surveyed(where: dict[int, str], cpus: float = 8, nodes: str = "abc", **more:
     state = State(build_policy().order, Left(), [node(name, cpus=16) for name in nodes])
     for number, name in where.items():
         one = job(number, cpus=cpus)
-        one.spots = (Spot(NodeName(name)),)
+        one.placements = (Placement(NodeName(name)),)
         one.ran = Accrual(more.get("ran", 0.0))
         state.jobs[one.id] = one
         state.attempts[one.id] = None  # type: ignore[assignment] # only its key is asked for
-        state.ledger.take_all(shape_of(0, cpus=more.get("leased", 0.001)), one.spots)
+        state.ledger.take_all(shape_of(0, cpus=more.get("leased", 0.001)), one.placements)
     memory: Memory = {}
     stage("place", "procon").build({}).survey(Board(state, 50.0), memory)
     return state, memory
@@ -519,10 +519,10 @@ def test_procon_spreads_those_that_come_at_once() -> None:
 
 def test_procon_leaves_out_nodes_above_the_limit_while_there_are_others() -> None:
     state, memory = surveyed({1: "a", 8: "b"}, nodes="ab")
-    state.ledger.take_all(shape_of(0, cpus=13.0), [Spot(NodeName("a"))])
+    state.ledger.take_all(shape_of(0, cpus=13.0), [Placement(NodeName("a"))])
     assert placed("procon", shape_of(0, cpus=1), 1, state.ledger, memory) == "b"
     assert placed("procon", shape_of(0, cpus=1), 1, state.ledger, memory, procon_cpu_limit=0.9) == "a"
-    state.ledger.take_all(shape_of(0, cpus=13.0), [Spot(NodeName("b"))])
+    state.ledger.take_all(shape_of(0, cpus=13.0), [Placement(NodeName("b"))])
     assert placed("procon", shape_of(0, cpus=1), 1, state.ledger, memory) == "a", "all are above it"
 
 

@@ -14,7 +14,7 @@ from schedulearn.core.control.moves import arrived
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
-from schedulearn.core.domain.job import Attempt, Job, Spot, Worker
+from schedulearn.core.domain.job import Attempt, Job, Placement, Worker
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.policies.catalogue.presets import build_policy
@@ -59,13 +59,13 @@ class Cluster:
         return one
 
     def _put(self, one: Job, name: str) -> None:
-        self.state.ledger.give_back_all(one.shape, one.spots)
-        one.spots = (Spot(NodeName(name)),)
-        self.state.ledger.take_all(one.shape, one.spots)
+        self.state.ledger.give_back_all(one.shape, one.placements)
+        one.placements = (Placement(NodeName(name)),)
+        self.state.ledger.take_all(one.shape, one.placements)
 
     def end(self, number: int) -> None:
         one = self.state.jobs.pop(JobId(number))
-        self.state.ledger.give_back_all(one.shape, one.spots)
+        self.state.ledger.give_back_all(one.shape, one.placements)
         del self.state.attempts[one.id]
 
     def ask(self, now: float) -> Moves:

@@ -190,7 +190,7 @@ class Hot:
         self.scaling = Scaling(bench.store)
 
     def _worker(self, rank: int) -> Worker:
-        return Worker(WorkerId(self.job.id, 1, rank), self.job.spots[0].node, started_at=self.clock.now())
+        return Worker(WorkerId(self.job.id, 1, rank), self.job.placements[0].node, started_at=self.clock.now())
 
     def joins(self) -> None:
         self.attempt.workers.append(self._worker(len(self.attempt.workers)))

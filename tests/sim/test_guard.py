@@ -36,7 +36,7 @@ class Watched(Simulation):
 
     def step(self, now: float) -> None:
         super().step(now)
-        there = sorted((job.id, job.spots) for job in self.state.jobs.values() if job.spots)
+        there = sorted((job.id, job.placements) for job in self.state.jobs.values() if job.placements)
         if not self.log or self.log[-1][1] != there:
             self.log.append((now, there))
 

@@ -45,13 +45,15 @@ class Watched(Simulation):
         check(self.state)
         if not hasattr(self, "log"):
             self.log = []
-        placed = sorted((job.id, tuple(spot.node for spot in job.spots)) for job in self.state.jobs.values())
+        placed = sorted(
+            (job.id, tuple(placement.node for placement in job.placements)) for job in self.state.jobs.values()
+        )
         self.log.append((now, placed))
 
 
 def check(state: State) -> None:
     for node in state.ledger:
-        promised = sum(1 for job in state.jobs.values() for spot in job.spots if spot.node == node.name)
+        promised = sum(1 for job in state.jobs.values() for placement in job.placements if placement.node == node.name)
         leased = sum(lease.amounts["gpus"] for lease in state.leases.values() if lease.node == node.name)
         assert promised == leased <= node.node.capacity["gpus"], "nothing is leased twice"
         assert node.free["gpus"] == node.node.capacity["gpus"] - promised

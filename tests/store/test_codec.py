@@ -61,11 +61,11 @@ def row_of(table: sa.Table, values: dict[str, Any]) -> sa.Row[Any]:
     """The values, written to a table and read again; those that the caller of the codec adds are left out."""
     engine = sa.create_engine("sqlite://")
     alone = sa.Table(
-        table.name, sa.MetaData(), *(sa.Column(c.name, c.type, nullable=c.nullable) for c in table.columns)
+        table.name, sa.MetaData(), *(sa.Column(c.name, c.type, key=c.key, nullable=c.nullable) for c in table.columns)
     )
     alone.create(engine)
     with engine.begin() as connection:
-        missing = {column.name: 0 for column in table.columns if not column.nullable and column.name not in values}
+        missing = {column.key: 0 for column in table.columns if not column.nullable and column.key not in values}
         connection.execute(sa.insert(alone), missing | values)
         row = connection.execute(sa.select(alone)).one()
     engine.dispose()
@@ -117,6 +117,6 @@ def test_no_field_is_forgotten() -> None:
 def test_what_is_not_kept_is_what_the_constructor_does_not_take() -> None:
     assert is_dataclass(Job)
     found_again = {field.name for field in fields(Job) if not field.init}
-    assert "spots" in found_again
+    assert "placements" in found_again
     job = Job(JobId(1), JobSpec("mnist", "true"), "ann", 0.0)
     assert found_again.isdisjoint(codec.job_values(job))

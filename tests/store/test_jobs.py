@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 
 from schedulearn.core.domain.ids import DeviceId, JobId, NodeName
-from schedulearn.core.domain.job import Accrual, HistoryEvent, Job, Move, Spot
+from schedulearn.core.domain.job import Accrual, HistoryEvent, Job, Move, Placement
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.spec import JobSpec, Launcher, Metric, Preemptible, Target, WorkerResources, Workers
 from schedulearn.core.domain.states import JobState, StopReason
-from schedulearn.store import Placement, Point, StoredEvent
+from schedulearn.store import Point, StoredEvent, WorkerPlacement
 
 AT = 1_700_000_000.25
 FULL = JobSpec(
@@ -19,7 +19,9 @@ FULL = JobSpec(
 )  # fmt: skip
 
 
-MOVE = Move(AT, (NodeName("a"), NodeName("b")), (Spot(NodeName("c"), (DeviceId("GPU-1"),)), Spot(NodeName("c"))))
+MOVE = Move(
+    AT, (NodeName("a"), NodeName("b")), (Placement(NodeName("c"), (DeviceId("GPU-1"),)), Placement(NodeName("c")))
+)
 
 
 def test_submitting_writes_the_job_its_first_event_and_a_request(store):
@@ -137,7 +139,7 @@ def test_a_list_needs_the_same_few_statements_however_long_it_is(make, statement
 def test_placement_is_what_is_leased_now(make):
     job = make.running("gpu0", "gpu1", workers=2)
     local = NodeName("local")
-    expected = (Placement(0, local, (DeviceId("gpu0"), DeviceId("gpu1"))), Placement(1, local, ()))
+    expected = (WorkerPlacement(0, local, (DeviceId("gpu0"), DeviceId("gpu1"))), WorkerPlacement(1, local, ()))
     assert make.store.job(job.id).placement == make.store.list_jobs()[0][0].placement == expected
 
     make.save(leases_ended=[lease.worker for lease in make.store.leases()])

@@ -220,13 +220,15 @@ class Page:
         box = f"{middle}(document.querySelector({json.dumps(selector)})?.getBoundingClientRect())"
         self._press(wait_until(lambda: self._at_rest(box), PATIENCE, f"{selector} to click"))
 
-    def _press(self, spot: Any) -> None:
+    def _press(self, placement: Any) -> None:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             button = "none" if kind == "mouseMoved" else "left"
-            self.call("Input.dispatchMouseEvent", type=kind, x=spot[0], y=spot[1], button=button, clickCount=1)
+            self.call(
+                "Input.dispatchMouseEvent", type=kind, x=placement[0], y=placement[1], button=button, clickCount=1
+            )
 
     def _at_rest(self, where: str) -> Any:
-        """The spot, once it no longer moves."""
+        """The placement, once it no longer moves."""
         before = self.script(where)
         time.sleep(0.05)
         return before if before and before == self.script(where) else None

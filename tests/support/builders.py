@@ -139,10 +139,10 @@ class World:
 
     def running(self) -> list[int]:
         """Those with workers that run, or soon will, or are being stopped."""
-        return sorted(number for number in self.state.attempts if not self.job(number).pinned)
+        return sorted(number for number in self.state.attempts if not self.job(number).suspended_at)
 
     def suspended(self) -> list[int]:
-        return sorted(number for number, one in self.state.jobs.items() if one.pinned)
+        return sorted(number for number, one in self.state.jobs.items() if one.suspended_at)
 
     def where(self, number: int) -> list[str]:
         return [str(w.node) for w in self.state.attempts[JobId(number)].workers]

@@ -12,7 +12,7 @@ from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.docker import DockerExecutor
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.names import container_name
-from schedulearn.executors.docker.rules import NOBODY
+from schedulearn.executors.docker.rules import NONE_RUNNING
 from support.base_image import IMAGE
 from support.bench import NODE, SystemClock, Workbench, until
 from support.docker import Daemon
@@ -72,7 +72,9 @@ class DockerBench(Workbench):
     def touch(self, launch: Launch, name: str) -> None:
         with self.daemon.client() as client:
             client.api.put_archive(
-                self.name(launch), "/work", b"".join(pack([Entry(name, content=b"", mode=0o644)], (NOBODY, NOBODY)))
+                self.name(launch),
+                "/work",
+                b"".join(pack([Entry(name, content=b"", mode=0o644)], (NONE_RUNNING, NONE_RUNNING))),
             )
 
     def __enter__(self) -> "DockerBench":

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import Any
 
-from schedulearn.core.control.growth import beyond, spot_of
+from schedulearn.core.control.growth import beyond, placement_of
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.commands import Regroup
 from schedulearn.core.domain.ids import JobId, NodeName
@@ -27,7 +27,7 @@ def check(w: World) -> None:
             assert sum(amounts[name] for amounts in taken) <= capacity + 1e-6
             promised = sum(_promised(job, ledger.name, name) for job in w.state.jobs.values())
             assert abs(capacity - promised - ledger.free[name]) < 1e-6
-    for running in w.state.holders.values():
+    for running in w.state.adjustable.values():
         assert running.slots == sum(job.workers * job.shape.slots for job in running.values())
     for number, attempt in w.state.attempts.items():
         shape = w.state.jobs[number].shape
@@ -35,23 +35,23 @@ def check(w: World) -> None:
             assert shape.workers.min <= len(attempt.crew) <= shape.workers.max
         leased = {worker: lease.amounts for worker, lease in w.state.leases.items() if worker.job == number}
         assert set(leased) == {worker.id for worker in attempt.running}
-        if not w.job(number).pinned:
+        if not w.job(number).suspended_at:
             assert set(leased.values()) <= {shape.per_worker}, "who runs holds all of its place"
         _check_group(w, number)
     assert {lease.job for lease in w.state.leases} <= set(w.state.attempts)
     assert w.state.shrinking == {n for n, attempt in w.state.attempts.items() if attempt.leavers}
     for queued in w.state.queue:
-        assert (queued.id in w.state.attempts) == bool(queued.pinned)
+        assert (queued.id in w.state.attempts) == bool(queued.suspended_at)
 
 
 def _check_group(w: World, number: JobId) -> None:
     """What a job is promised is what its crew has, and what it will grow into."""
     one, attempt = w.job(number), w.state.attempts[number]
     assert [worker.id.rank for worker in attempt.workers] == list(range(len(attempt.workers)))
-    if one.spec.hot and one.state in (JobState.RUNNING, JobState.PAUSED) and not one.pinned:
-        crew = [spot_of(worker) for worker in attempt.crew]
-        assert not beyond(crew, one.spots), "a worker is where nothing was promised"
-        assert bool(beyond(one.spots, crew)) == (number in w.state.growing)
+    if one.spec.resizes_live and one.state in (JobState.RUNNING, JobState.PAUSED) and not one.suspended_at:
+        crew = [placement_of(worker) for worker in attempt.crew]
+        assert not beyond(crew, one.placements), "a worker is where nothing was promised"
+        assert bool(beyond(one.placements, crew)) == (number in w.state.growing)
     if number in w.state.growing:
         assert one.state is JobState.RUNNING
     for command in w.commands:
@@ -61,8 +61,10 @@ def _check_group(w: World, number: JobId) -> None:
 
 
 def _promised(job: Job, node: NodeName, name: str) -> float:
-    whole = sum(job.shape.per_worker[name] for spot in job.spots if spot.node == node)
-    kept = sum(job.spec.resources.leased[name] for spot in job.pinned if spot.node == node and name == MEMORY)
+    whole = sum(job.shape.per_worker[name] for placement in job.placements if placement.node == node)
+    kept = sum(
+        job.spec.resources.leased[name] for placement in job.suspended_at if placement.node == node and name == MEMORY
+    )
     return whole + kept
 
 

@@ -20,7 +20,6 @@ from schedulearn.store.types import (
     NoticeState,
     Once,
     OutputPlace,
-    Placement,
     Point,
     Progress,
     Request,
@@ -37,6 +36,7 @@ from schedulearn.store.types import (
     UserChanges,
     UserRole,
     UserRow,
+    WorkerPlacement,
     WorkerUsage,
 )
 
@@ -59,7 +59,6 @@ __all__ = [
     "NoticeState",
     "Once",
     "OutputPlace",
-    "Placement",
     "Point",
     "Progress",
     "Request",
@@ -77,6 +76,7 @@ __all__ = [
     "UserChanges",
     "UserRole",
     "UserRow",
+    "WorkerPlacement",
     "WorkerUsage",
     "acting",
     "open_store",

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Dialect, Double, Integer, String, Text
 from sqlalchemy.types import TypeDecorator
 
-from schedulearn.core.domain.job import Accrual, Move, Spot
+from schedulearn.core.domain.job import Accrual, Move, Placement
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.spec import Target, Workers
@@ -111,7 +111,7 @@ def _outcome(plain: dict[str, Any]) -> Outcome:
 
 def _move(plain: list[Any]) -> Move:
     since, source, to = plain
-    return Move(since, tuple(source), tuple(Spot(node, tuple(devices)) for node, devices in to))
+    return Move(since, tuple(source), tuple(Placement(node, tuple(devices)) for node, devices in to))
 
 
 Several = Json(tuple)

@@ -19,7 +19,7 @@ from schedulearn.store.engine import Database
 from schedulearn.store.metrics import progress_from
 from schedulearn.store.submissions import find_submission, keep_submission
 from schedulearn.store.tables import attempts, events, jobs, leases, metric_series, requests, users, workers
-from schedulearn.store.types import JobRow, JobSort, Once, Placement, Progress, Request
+from schedulearn.store.types import JobRow, JobSort, Once, Progress, Request, WorkerPlacement
 
 UNFINISHED = jobs.c.state.in_([state for state in JobState if state not in FINISHED])
 _LAST = 2**31 - 1  # the largest number that the column takes
@@ -273,16 +273,16 @@ def _rows(connection: sa.Connection, found: Sequence[sa.Row[Any]]) -> list[JobRo
     return [JobRow(job, job.attempt, placements.get(job.id, ()), progress.get(job.id), owners[job.id]) for job in page]
 
 
-def _placements(connection: sa.Connection, ids: Sequence[JobId]) -> dict[JobId, tuple[Placement, ...]]:
+def _placements(connection: sa.Connection, ids: Sequence[JobId]) -> dict[JobId, tuple[WorkerPlacement, ...]]:
     """Where the workers of these jobs are. One that was told to leave still holds its lease, but does not count."""
     table, own = leases.c, workers.c
     same = (table.job == own.job) & (table.attempt == own.attempt) & (table.rank == own.rank)
-    placements: dict[JobId, tuple[Placement, ...]] = {}
+    placements: dict[JobId, tuple[WorkerPlacement, ...]] = {}
     for some in in_chunks(ids):
         query = sa.select(leases.c.job, leases.c.rank, leases.c.node, leases.c.devices).join(workers, same)
         query = query.where(leases.c.job.in_(some), workers.c.left_at.is_(None))
         for job, rank, node, devices in connection.execute(query.order_by(leases.c.job, leases.c.rank)):
-            placed = Placement(rank, node, devices)
+            placed = WorkerPlacement(rank, node, devices)
             placements[job] = (*placements.get(job, ()), placed)
     return placements
 

@@ -120,7 +120,7 @@ jobs = Table(
     Column("stop", Choice(StopReason)),
     Column("outcome", Outcomes),
     Column("forget", Boolean, nullable=False),
-    Column("mark", Json),
+    Column("mark", Json, key="order_state"),
     # The submitter's `users.id`; NULL: there was no user of that name.
     Column("owner", Big),
     Index("ix_jobs_state", "state", "id"),

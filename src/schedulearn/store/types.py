@@ -64,7 +64,7 @@ class Cycle:
     shares: Mapping[NodeName, Mapping[str, Any] | None] = field(default_factory=dict)  # those that changed; None: gone
 
 
-class Placement(NamedTuple):
+class WorkerPlacement(NamedTuple):
     """Where one worker of a job's newest attempt has its lease."""
 
     rank: int
@@ -90,7 +90,7 @@ class JobRow:
 
     job: Job
     attempts: int  # how many there were
-    placement: tuple[Placement, ...]  # now; by rank
+    placement: tuple[WorkerPlacement, ...]  # now; by rank
     progress: Progress | None
     owner: int | None = None  # the id of the user that submitted it, as names may change hands
 

@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 
-from schedulearn.core.control.in_place import InPlace, put_back
 from schedulearn.core.control.kinds import Kind
 from schedulearn.core.control.ledger import Ledger, NodeLedger
 from schedulearn.core.control.queue import KindWalk, Queue, QueueWalk
-from schedulearn.core.control.runners import NOBODY, InOrder, Runners, rank
+from schedulearn.core.control.running_jobs import NONE_RUNNING, InOrder, RunningJobs, rank
+from schedulearn.core.control.suspension import SharedPlaces, put_back
 from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import JobId, NodeName
-from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.policies.stages import Ask, DoesNotFit, HeldBehind, Key, Memory, NoPlace, Policy, Refusal
 
@@ -22,10 +22,10 @@ _FORGIVEN = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A job is to have these spots: it starts, or changes its size."""
+    """A job is to have these placements: it starts, or changes its size."""
 
     job: JobId
-    spots: tuple[Spot, ...]
+    placements: tuple[Placement, ...]
     cores: int = 0  # whole ones of its only worker; 0: they are not counted
 
 
@@ -46,17 +46,17 @@ class Undo:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._log: list[tuple[bool, Shape, Sequence[Spot]]] = []
+        self._log: list[tuple[bool, Shape, Sequence[Placement]]] = []
         self._closed: list[NodeLedger] = []
 
-    def take(self, shape: Shape, spots: Sequence[Spot]) -> None:
-        self._ledger.take_all(shape, spots)
-        self._log.append((True, shape, spots))
+    def take(self, shape: Shape, placements: Sequence[Placement]) -> None:
+        self._ledger.take_all(shape, placements)
+        self._log.append((True, shape, placements))
 
-    def give_back(self, shape: Shape, spots: Sequence[Spot]) -> None:
-        if spots:
-            self._ledger.give_back_all(shape, spots)
-            self._log.append((False, shape, spots))
+    def give_back(self, shape: Shape, placements: Sequence[Placement]) -> None:
+        if placements:
+            self._ledger.give_back_all(shape, placements)
+            self._log.append((False, shape, placements))
 
     def close(self, node: NodeLedger) -> None:
         self._ledger.set_closed(node, True)
@@ -70,8 +70,8 @@ class Undo:
         while len(self._closed) > closed:
             self._ledger.set_closed(self._closed.pop(), False)
         while len(self._log) > logged:
-            taken, shape, spots = self._log.pop()
-            (self._ledger.give_back_all if taken else self._ledger.take_all)(shape, spots)
+            taken, shape, placements = self._log.pop()
+            (self._ledger.give_back_all if taken else self._ledger.take_all)(shape, placements)
 
     def all(self) -> None:
         self.back_to((0, 0))
@@ -86,16 +86,16 @@ class AllocationPass:
         policy: Policy,
         queue: Queue,
         ledger: Ledger,
-        running: Runners,
+        running: RunningJobs,
         now: float,
         memory: Memory,
         undo: Undo,
         limits: dict[Shape, int],
         *,
-        in_place: bool = True,
+        shared_places: bool = True,
         shown: Collection[Shape] = (),
     ) -> None:
-        """`in_place`: may running jobs lose their places to suspended ones, and the other way round?
+        """`shared_places`: may running jobs lose their places to suspended ones, and the other way round?
 
         Of the shapes `shown` it is always found out by themselves whether they fit.
         """
@@ -109,21 +109,23 @@ class AllocationPass:
         self._free = ledger.free_slots(pool)
         self.suspended = suspended = queue.suspended[pool]
         if queue.demand[pool] <= self._free + _FORGIVEN and not policy.allocate.elastic and not suspended:
-            running = NOBODY  # there is room for everybody: nobody who runs needs to be looked at
-        self._holders = running
+            running = NONE_RUNNING  # there is room for everybody: nobody who runs needs to be looked at
+        self._adjustable = running
         self.running = InOrder(running, policy.order, self.facts, now)
         self._left = self._free + running.slots
         self._given: dict[JobId, int] = {}
         self._changed: dict[JobId, tuple[Job, int]] = {}  # those that get another number of workers, in order
-        self._spots: dict[JobId, tuple[Spot, ...]] = {}  # of waiting jobs that were placed at once
+        self._placements: dict[JobId, tuple[Placement, ...]] = {}  # of waiting jobs that were placed at once
         self._losing: dict[JobId, Job] | None = None  # if all running jobs were given their min, but for these
         self._reserved_for: Job | None = None
         self._withheld = 0.0  # free slots kept back for that job; those who run behind it keep what they have
         self._uncounted = ledger.uncounted_slots(pool) if suspended else 0.0  # free, but only for who is there already
-        self._in_place: InPlace | None = None  # only needed where some must go back to places that others may have
-        if in_place and suspended and running:
-            self._in_place = InPlace(ledger, undo, running.values(), suspends=policy.order.suspends)
-        self.everything_fits = bool(running) and not limits and self._in_place is None
+        self._shared_places: SharedPlaces | None = (
+            None  # only needed where some must go back to places that others may have
+        )
+        if shared_places and suspended and running:
+            self._shared_places = SharedPlaces(ledger, undo, running.values(), suspends=policy.order.suspends)
+        self.everything_fits = bool(running) and not limits and self._shared_places is None
         self._victims: Victims | None = None  # while those who run are not looked at one by one
         self._walk = self._make_walk(shown)
 
@@ -136,14 +138,14 @@ class AllocationPass:
 
     @property
     def slots(self) -> float:
-        return self._free + self._holders.slots
+        return self._free + self._adjustable.slots
 
     @property
     def fixed(self) -> float:
         return max(0.0, self._ledger.slots(self._pool) - self.slots)
 
     def shapes(self) -> set[Shape]:
-        return {job.shape for job in self._holders.values()}.union(self._queue.shapes(self._pool))
+        return {job.shape for job in self._adjustable.values()}.union(self._queue.shapes(self._pool))
 
     @property
     def preemptive(self) -> bool:
@@ -151,13 +153,13 @@ class AllocationPass:
 
     def ask(self, job: Job) -> Ask:
         workers = job.shape.workers
-        return Ask(job.shape.slots, workers.min, workers.want, workers.max, len(job.spots))
+        return Ask(job.shape.slots, workers.min, workers.want, workers.max, len(job.placements))
 
     def room(self, job: Job) -> int:
         return math.floor(self.left / job.shape.slots + _FORGIVEN)
 
     def rank(self, job: Job) -> Key:
-        if not job.spots:
+        if not job.placements:
             return self._queue.key(job)
         return rank(job, self.order, self.facts, self.now)
 
@@ -178,7 +180,7 @@ class AllocationPass:
         return self._merged([pair for pair in self.running.with_ranks() if losable or pair[1].yields])
 
     def candidates(self) -> Iterator[Job]:
-        if not self._holders or self._in_place:
+        if not self._adjustable or self._shared_places:
             yield from self._one_by_one()
             return
         victims = self._victims = Victims(self.running.last_first(), self._free)
@@ -190,24 +192,24 @@ class AllocationPass:
     def _one_by_one(self) -> Iterator[Job]:
         """The same by looking at all who run."""
         for job in chain(self.secure(), self.claimants()):
-            if job.spots:
-                self.give(job, len(job.spots))
+            if job.placements:
+                self.give(job, len(job.placements))
             else:
                 yield job
 
     def give(self, job: Job, workers: int) -> bool:
         more = (workers - self._given_so_far(job)) * job.shape.slots
-        spots, first = job.spots, job.id not in self._given
+        placements, first = job.placements, job.id not in self._given
         if self._victims is not None:
             return self._give_from(self._victims, job, workers, more)
         if more > self._within_reach(job) + _FORGIVEN:
             return False
         if first and self._has_no_place(job):
             return False
-        if self._in_place and not self._in_place.put(job):
+        if self._shared_places and not self._shared_places.put(job):
             return False  # somebody who goes first is there
-        if not spots:
-            if not self._holders and not self._place_now(job, workers):
+        if not placements:
+            if not self._adjustable and not self._place_now(job, workers):
                 return False
             if first:
                 self._walk.take(job)
@@ -215,13 +217,13 @@ class AllocationPass:
                     self._limits[job.shape] -= 1
             self._changed[job.id] = (job, workers)
         else:
-            if workers != len(spots):
+            if workers != len(placements):
                 self._changed[job.id] = (job, workers)
             else:
                 self._changed.pop(job.id, None)
             if self._losing:
                 self._losing.pop(job.id, None)
-        if job.pinned and self._uncounted:
+        if job.suspended_at and self._uncounted:
             outside = min(more, self._uncounted)
             self._uncounted, more = self._uncounted - outside, more - outside
         self._left -= more
@@ -229,16 +231,16 @@ class AllocationPass:
         return True
 
     def _within_reach(self, job: Job) -> float:
-        reach = self._left if job.spots else self._left - self._withheld
-        return reach + self._uncounted if job.pinned else reach
+        reach = self._left if job.placements else self._left - self._withheld
+        return reach + self._uncounted if job.suspended_at else reach
 
     def _has_no_place(self, job: Job) -> bool:
         """It would fit by count, but was found to have no place."""
-        return not job.spots and self._limits.get(job.shape, 1) <= 0
+        return not job.placements and self._limits.get(job.shape, 1) <= 0
 
     def _give_from(self, victims: "Victims", job: Job, workers: int, more: float) -> bool:
         """The same while those who run are only looked at where they may lose what they have."""
-        if job.spots:
+        if job.placements:
             raise BadPlan(f"the allocate stage changes job {job.id}, which runs, while it goes through those who wait")
         first = job.id not in self._given
         if (first and self._has_no_place(job)) or not victims.covers(more + self._withheld):
@@ -253,7 +255,7 @@ class AllocationPass:
         return True
 
     def give_all(self, sizes: Iterable[tuple[Job, int]]) -> None:
-        if not self._holders or self._in_place:  # each has a place already, or must be found to have one
+        if not self._adjustable or self._shared_places:  # each has a place already, or must be found to have one
             for job, workers in sizes:
                 self.give(job, workers)
             return
@@ -261,7 +263,7 @@ class AllocationPass:
         for job, workers in sizes:
             left -= (workers - given.get(job.id, 0)) * job.shape.slots
             given[job.id] = workers
-            if workers != len(job.spots):
+            if workers != len(job.placements):
                 changed[job.id] = (job, workers)
             else:
                 changed.pop(job.id, None)
@@ -271,16 +273,16 @@ class AllocationPass:
 
     def give_least(self, cost: float, but: Sequence[Job]) -> None:
         self._losing = {job.id: job for job in but}
-        self._left -= cost * (len(self._holders) - len(but))
-        if self._holders.slots > cost * len(self._holders) + _FORGIVEN:  # else all have just that
-            for number, job in self._holders.items():
-                if len(job.spots) > job.shape.workers.min and number not in self._losing:
+        self._left -= cost * (len(self._adjustable) - len(but))
+        if self._adjustable.slots > cost * len(self._adjustable) + _FORGIVEN:  # else all have just that
+            for number, job in self._adjustable.items():
+                if len(job.placements) > job.shape.workers.min and number not in self._losing:
                     self._changed[number] = (job, job.shape.workers.min)
 
     def refuse(self, job: Job, why: Refusal | None = None, *, rest: bool = False) -> None:
         for other in self._walk.rest() if rest else ():
             self.refusals[other.shape] = (other.id, HeldBehind(job.id))
-        if job.spots:
+        if job.placements:
             return
         if why is None:
             ask = self.ask(job)
@@ -304,10 +306,12 @@ class AllocationPass:
         return self._walk.passed_since(self._queue.key(before) if before else None)
 
     def reserve(self, job: Job) -> None:
-        if self._in_place:
-            self._in_place.clear()
+        if self._shared_places:
+            self._shared_places.clear()
         before, missing = self._ledger.free_slots(self._pool), job.shape.workers.want
-        for possible, node in self._ledger.these(job.pinned) if job.pinned else self._ledger.by_promise(job.shape):
+        for possible, node in (
+            self._ledger.these(job.suspended_at) if job.suspended_at else self._ledger.by_promise(job.shape)
+        ):
             if missing <= 0:
                 break
             self._undo.close(node)
@@ -320,8 +324,8 @@ class AllocationPass:
         self._walk.end()
         if self._victims:
             self._victims.close()
-        if self._in_place:
-            self._in_place.end()
+        if self._shared_places:
+            self._shared_places.end()
 
     def stopped(self) -> list[Job]:
         """Those that lose all their workers."""
@@ -330,14 +334,14 @@ class AllocationPass:
         if self._losing is not None:
             return list(self._losing.values())
         given = self._given
-        return [job for number, job in self._holders.items() if number not in given]
+        return [job for number, job in self._adjustable.items() if number not in given]
 
     def changed(self) -> list[tuple[Job, int]]:
         """Those that get another number of workers, in the order in which they were given."""
         return list(self._changed.values())
 
-    def placed(self, job: Job) -> tuple[Spot, ...] | None:
-        return self._spots.get(job.id)
+    def placed(self, job: Job) -> tuple[Placement, ...] | None:
+        return self._placements.get(job.id)
 
     # --- helpers
 
@@ -364,7 +368,7 @@ class AllocationPass:
             return not self._victims.covers(cost)
         if cost > self._left - self._withheld + _FORGIVEN:
             return True
-        if self._holders:
+        if self._adjustable:
             return False
         # Nobody leaves in this contest, so there must be places, too. One that stays on one node may do with less.
         needed = least.workers.min if least.one_node else workers
@@ -373,7 +377,7 @@ class AllocationPass:
     def _given_so_far(self, job: Job) -> int:
         workers = self._given.get(job.id)
         if workers is None:
-            has_least = self._losing is not None and job.spots and job.id not in self._losing
+            has_least = self._losing is not None and job.placements and job.id not in self._losing
             return job.shape.workers.min if has_least else 0
         return workers
 
@@ -388,12 +392,12 @@ class AllocationPass:
     def _place_now(self, job: Job, workers: int) -> bool:
         """Nobody leaves in this contest: what is free now is all there is, so it can be placed at once."""
         mark = self._undo.mark()
-        self._undo.give_back(job.shape, self._spots.get(job.id, ()))  # it may be given something else than before
-        spots = place_workers(job, workers, self._policy, self._ledger, self._undo, self.memory)
-        if spots is None:
+        self._undo.give_back(job.shape, self._placements.get(job.id, ()))  # it may be given something else than before
+        placements = place_workers(job, workers, self._policy, self._ledger, self._undo, self.memory)
+        if placements is None:
             self._undo.back_to(mark)
             return False
-        self._spots[job.id] = spots
+        self._placements[job.id] = placements
         return True
 
 
@@ -423,7 +427,7 @@ class Victims:
                 break
             job = self._seen[first][1]
             self.lost.append(job)
-            self.free += len(job.spots) * job.shape.slots
+            self.free += len(job.placements) * job.shape.slots
             del self._seen[first:], self._sums[first:]
             self.close()
         if key is not None:
@@ -458,26 +462,26 @@ class Victims:
                 self._coming = None
                 return
             seen.append(pair)
-            sums.append((sums[-1] if sums else 0.0) + len(pair[1].spots) * pair[1].shape.slots)
+            sums.append((sums[-1] if sums else 0.0) + len(pair[1].placements) * pair[1].shape.slots)
 
 
 def place_workers(
     job: Job, workers: int, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory
-) -> tuple[Spot, ...] | None:
-    """Spots for so many workers in all, those it has among them where it has any; taken from the ledger."""
-    if job.pinned and not job.spots:
+) -> tuple[Placement, ...] | None:
+    """Places for so many workers in all, those it has among them where it has any; taken from the ledger."""
+    if job.suspended_at and not job.placements:
         return put_back(job, ledger, undo)
-    kept = keep_spots(job.spots, workers)
-    if len(kept) < len(job.spots):
-        dropped = list(job.spots)
-        for spot in kept:
-            dropped.remove(spot)
+    kept = keep_placements(job.placements, workers)
+    if len(kept) < len(job.placements):
+        dropped = list(job.placements)
+        for placement in kept:
+            dropped.remove(placement)
         undo.give_back(job.shape, dropped)
     missing = workers - len(kept)
     if not missing:
         return tuple(kept)
-    new: list[Spot] = []
-    for node in dict.fromkeys(spot.node for spot in kept):  # grow where it already is
+    new: list[Placement] = []
+    for node in dict.fromkeys(placement.node for placement in kept):  # grow where it already is
         held = ledger.node(node)
         if room := min(missing - len(new), held.room_for(job.shape) if held else 0):
             new += _take_on(node, room, job.shape, ledger, undo)
@@ -490,7 +494,7 @@ def place_workers(
 
 
 def _places(
-    job: Job, kept: Sequence[Spot], missing: int, policy: Policy, ledger: Ledger, memory: Memory
+    job: Job, kept: Sequence[Placement], missing: int, policy: Policy, ledger: Ledger, memory: Memory
 ) -> Sequence[NodeName] | None:
     """Where the place stage puts so many more of its workers.
 
@@ -505,21 +509,23 @@ def _places(
     return [node.name] * room if node and room >= job.shape.workers.min else None
 
 
-def place_elsewhere(job: Job, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory) -> tuple[Spot, ...] | None:
-    """As many other spots as it has now; taken from the ledger."""
-    names = _places(job, (), len(job.spots), policy, ledger, memory)
+def place_elsewhere(
+    job: Job, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory
+) -> tuple[Placement, ...] | None:
+    """As many other placements as it has now; taken from the ledger."""
+    names = _places(job, (), len(job.placements), policy, ledger, memory)
     return None if names is None else tuple(take_on_all(names, job.shape, ledger, undo))
 
 
-def take_on_all(names: Iterable[NodeName], shape: Shape, ledger: Ledger, undo: Undo) -> list[Spot]:
+def take_on_all(names: Iterable[NodeName], shape: Shape, ledger: Ledger, undo: Undo) -> list[Placement]:
     """A worker on each of these nodes, as often as it is named."""
-    spots: list[Spot] = []
+    placements: list[Placement] = []
     for name, equal in groupby(names):
-        spots += _take_on(name, len(list(equal)), shape, ledger, undo)
-    return spots
+        placements += _take_on(name, len(list(equal)), shape, ledger, undo)
+    return placements
 
 
-def _take_on(node: NodeName, workers: int, shape: Shape, ledger: Ledger, undo: Undo) -> Sequence[Spot]:
+def _take_on(node: NodeName, workers: int, shape: Shape, ledger: Ledger, undo: Undo) -> Sequence[Placement]:
     """More workers on this node; BadPlan if the place stage chose one that is not there or has no room."""
     held = ledger.node(node)
     if held is None:
@@ -527,21 +533,21 @@ def _take_on(node: NodeName, workers: int, shape: Shape, ledger: Ledger, undo: U
     if held.room_for(shape) < workers:
         raise BadPlan(f"the place stage chose {node}, which has no room")
     if not shape.gpus or not held.node.devices:
-        spots: Sequence[Spot] = (held.spot,) * workers
-        undo.take(shape, spots)
-        return spots
-    spots = []
+        placements: Sequence[Placement] = (held.placement,) * workers
+        undo.take(shape, placements)
+        return placements
+    placements = []
     for _ in range(workers):  # each takes its devices before the next one looks for some
-        spots.append(Spot(node, held.pick_devices(shape)))
-        undo.take(shape, spots[-1:])
-    return spots
+        placements.append(Placement(node, held.pick_devices(shape)))
+        undo.take(shape, placements[-1:])
+    return placements
 
 
-def keep_spots(spots: tuple[Spot, ...], workers: int) -> list[Spot]:
+def keep_placements(placements: tuple[Placement, ...], workers: int) -> list[Placement]:
     """Those to keep when a job shrinks: on the nodes where it has most workers."""
-    if len(spots) <= workers:
-        return list(spots)
+    if len(placements) <= workers:
+        return list(placements)
     counts: dict[str, int] = {}
-    for spot in spots:
-        counts[spot.node] = counts.get(spot.node, 0) + 1
-    return sorted(spots, key=lambda spot: -counts[spot.node])[:workers]
+    for placement in placements:
+        counts[placement.node] = counts.get(placement.node, 0) + 1
+    return sorted(placements, key=lambda placement: -counts[placement.node])[:workers]

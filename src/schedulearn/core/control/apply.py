@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from schedulearn.core.control import hot, limits, moves, nodes, resizing, share, targets
+from schedulearn.core.control import limits, live_resize, moves, nodes, resizing, share, targets
 from schedulearn.core.control.running import accrue, now_runs, pause, pause_confirmed, resume, settle, watch_time_limit
 from schedulearn.core.control.state import State, back_off
 from schedulearn.core.control.stopping import stop_attempt
@@ -86,7 +86,7 @@ def _finish(state: State, job: Job, trigger: Trigger, now: float, cause: str) ->
     state.move(job, trigger, now, cause)
     for wanted in state.waits_for.pop(job.id, ()):
         state.dependants[wanted].discard(job.id)
-    if state.queue.order.keeps_marks:
+    if state.queue.order.keeps_state:
         state.queue.order.finished(job, now, state.memory)
     if job.id in state.dependants:
         _settle_dependants(state, job, now)
@@ -157,7 +157,7 @@ def _worker_exited(state: State, event: ev.WorkerExited) -> None:
     _note_exit(state, job, worker, event.outcome, event.at)
     if attempt.all_ended:
         _attempt_over(state, job, attempt, event.at)
-    elif job.spec.hot and hot.goes_on_without(state, job, worker, event.at):
+    elif job.spec.resizes_live and live_resize.goes_on_without(state, job, worker, event.at):
         return
     elif not event.outcome.ok and job.stop is None:
         stop_attempt(state, job, StopReason.FAILURE, event.at, f"worker {worker.id} {event.outcome.words()}")
@@ -194,7 +194,7 @@ def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
     state.leaving.discard(job.id)
     state.shrinking.discard(job.id)
     state.growing.pop(job.id, None)
-    if job.pinned:
+    if job.suspended_at:
         state.withdraw(job)
     accrue(job, None, now)
     reason, job.stop = job.stop, None
@@ -210,7 +210,7 @@ def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
         _finish(state, job, Trigger.FAIL, now, job.reason)
     elif reason is StopReason.TARGET:
         _finish(state, job, Trigger.SUCCEED, now, job.reason)
-    elif job.spots:  # it was promised another place or size: there it goes as soon as that is free
+    elif job.placements:  # it was promised another place or size: there it goes as soon as that is free
         job.queued_at = now
         state.move(job, Trigger.REQUEUE, now, job.reason)
         state.pending[job.id] = None
@@ -344,10 +344,10 @@ def _pause_asked(state: State, event: ev.PauseAsked) -> None:
     attempt = state.attempts.get(job.id)
     if attempt is None:
         state.take_back(job)
-    elif job.pinned:  # suspended already: from now on it does not even wait for its turn
+    elif job.suspended_at:  # suspended already: from now on it does not even wait for its turn
         state.withdraw(job)
     state.move(job, Trigger.PAUSE, event.at, f"paused by {event.by}")
-    if attempt and not job.pinned:
+    if attempt and not job.suspended_at:
         pause(state, job, attempt, event.at)
 
 
@@ -356,7 +356,7 @@ def _resume_asked(state: State, event: ev.ResumeAsked) -> None:
     if job is None or job.state is not JobState.PAUSED:
         return
     attempt = state.attempts.get(job.id)
-    if attempt is None or job.pinned:  # others may have its place by now
+    if attempt is None or job.suspended_at:  # others may have its place by now
         state.move(job, Trigger.RELEASE, event.at, f"released by {event.by}")
         _enqueue_if_ready(state, job, event.at)
     else:
@@ -368,12 +368,12 @@ def _migrate_asked(state: State, event: ev.MigrateAsked) -> None:
     if job is None:
         return
     try:
-        spots = moves.spots_on(state.ledger, job, event.node)
+        placements = moves.placements_on(state.ledger, job, event.node)
     except SchedulearnError as error:
         cause = f"not moved to {event.node}, as {event.by} asked: {error}"
         state.record(event.at, "not_migrated", cause, job, node=event.node)
         return
-    moves.promise(state, [(job, spots)], event.at)
+    moves.promise(state, [(job, placements)], event.at)
     stop_attempt(state, job, StopReason.MIGRATE, event.at, f"moves to {event.node}, as {event.by} asked")
 
 
@@ -426,11 +426,11 @@ def _tick(state: State, event: ev.Tick) -> None:
         job = state.jobs.get(name)
         if job is None:
             continue
-        if state.marks_change and state.queue.order.expired(job, event.at, state.memory):
+        if state.order_state_changes and state.queue.order.expired(job, event.at, state.memory):
             _mark_changed(state, job, event.at)
         if name in state.shrinking:
-            hot.stop_late(state, job, event.at)
-        if job.state is JobState.QUEUED and name not in state.queue and not job.spots:
+            live_resize.stop_late(state, job, event.at)
+        if job.state is JobState.QUEUED and name not in state.queue and not job.placements:
             _enqueue_if_ready(state, job, event.at)
         elif job.state is JobState.RUNNING and job.time_limit is not None:
             if job.ran.at(event.at) >= job.time_limit - 1e-6:
@@ -444,7 +444,7 @@ def _tick(state: State, event: ev.Tick) -> None:
 
 def _mark_changed(state: State, job: Job, now: float) -> None:
     state.touch(job)
-    state.watch_mark(job, now)
+    state.watch_order_state(job, now)
     state.rank_anew(job, now)
 
 

@@ -5,37 +5,37 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from schedulearn.core.control.ledger import Ledger
-from schedulearn.core.control.runners import Runners
+from schedulearn.core.control.running_jobs import RunningJobs
 from schedulearn.core.domain.ids import DeviceId, JobId, NodeName, WorkerId
-from schedulearn.core.domain.job import Job, Lease, Move, Spot
+from schedulearn.core.domain.job import Job, Lease, Move, Placement
 from schedulearn.core.domain.node import Node, NodeState
 from schedulearn.core.domain.resources import CPUS, GPUS, Resources
 from schedulearn.core.domain.shape import Shape
 
 
-def beyond(spots: Iterable[Spot], known: Iterable[Spot]) -> list[Spot]:
+def beyond(placements: Iterable[Placement], known: Iterable[Placement]) -> list[Placement]:
     """Those that are not among the known ones; of equal ones as many as are too many."""
     left, found = Counter(known), []
-    for spot in spots:
-        if left[spot]:
-            left[spot] -= 1
+    for placement in placements:
+        if left[placement]:
+            left[placement] -= 1
         else:
-            found.append(spot)
+            found.append(placement)
     return found
 
 
-def copy_at(job: Job, spots: Iterable[Spot]) -> Job:
+def copy_at(job: Job, placements: Iterable[Placement]) -> Job:
     """The same job with its workers there, to ask what could be done with it."""
     copy = replace(job)
-    copy.spots = tuple(spots)
+    copy.placements = tuple(placements)
     return copy
 
 
 class Book:
     """The ledger, the leases, and which jobs have been promised something else than they have.
 
-    Where a job is and how large (`spots`, `pinned`, `cores`, `shape`, `move`) is read everywhere and written here
-    alone, together with the ledger.
+    Where a job is and how large (`placements`, `suspended_at`, `cores`, `shape`, `move`) is read everywhere and
+    written here alone, together with the ledger.
     """
 
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
@@ -43,7 +43,7 @@ class Book:
         self.leases: dict[WorkerId, Lease] = {}  # what workers really hold
         self.ledger = Ledger(nodes)  # what is promised
         self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
-        self.holders = {GPUS: Runners(), CPUS: Runners()}  # jobs whose promise a policy may change
+        self.adjustable = {GPUS: RunningJobs(), CPUS: RunningJobs()}  # jobs whose promise a policy may change
         self.pending: dict[JobId, None] = {}  # promised, and waiting for others to leave; in order
         # Being stopped or suspended, and not out yet, while their place is already promised to others:
         self.leaving: set[JobId] = set()
@@ -58,42 +58,44 @@ class Book:
         """Nobody has been promised anything of what these nodes have."""
         self.ledger = Ledger(nodes)
         self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
-        self.holders = {GPUS: Runners(), CPUS: Runners()}
+        self.adjustable = {GPUS: RunningJobs(), CPUS: RunningJobs()}
         for some in (self.pending, self.leaving, self.growing, self.shrinking):
             some.clear()
 
-    def promise(self, job: Job, spots: tuple[Spot, ...], *, fixed: bool = False, cores: int | None = None) -> None:
-        """Give the job these spots instead of those it has, with so many whole cores (None: as before), if free."""
-        self.ledger.give_back_all(job.shape, job.spots)
-        before, job.spots = job.spots, ()
+    def promise(
+        self, job: Job, placements: tuple[Placement, ...], *, fixed: bool = False, cores: int | None = None
+    ) -> None:
+        """Put the job there instead of where it is, with so many whole cores (None: as before), if that is free."""
+        self.ledger.give_back_all(job.shape, job.placements)
+        before, job.placements = job.placements, ()
         had = job.cores
         if cores is not None and cores != had:
             self.set_cores(job, cores)
         try:
-            self.ledger.take_checked(job.shape, spots)
+            self.ledger.take_checked(job.shape, placements)
         except Exception:
             if job.cores != had:
                 self.set_cores(job, had)
             self.ledger.take_all(job.shape, before)
-            job.spots = before
+            job.placements = before
             raise
-        job.spots = spots
-        if spots and not fixed:
-            self.holders[job.shape.pool][job.id] = job
+        job.placements = placements
+        if placements and not fixed:
+            self.adjustable[job.shape.pool][job.id] = job
 
     def take_back(self, job: Job) -> None:
         """The job no longer has anything, and goes nowhere."""
         job.move = None
-        if job.spots:
-            self.ledger.give_back_all(job.shape, job.spots)
-            job.spots = ()
-            self.holders[job.shape.pool].pop(job.id, None)
+        if job.placements:
+            self.ledger.give_back_all(job.shape, job.placements)
+            job.placements = ()
+            self.adjustable[job.shape.pool].pop(job.id, None)
             self.stale = self.slots_freed = True
-        if job.pinned:
+        if job.suspended_at:
             self.stale = self.slots_freed = True
-            spots, job.pinned, job.shape = job.pinned, (), Shape.of(job.spec)
-            for spot in spots if job.shape.memory.per_worker else ():
-                self.ledger.give_back(job.shape.memory, Spot(spot.node))
+            placements, job.suspended_at, job.shape = job.suspended_at, (), Shape.of(job.spec)
+            for placement in placements if job.shape.memory.per_worker else ():
+                self.ledger.give_back(job.shape.memory, Placement(placement.node))
         if job.cores:
             self.set_cores(job, 0)
         self.pending.pop(job.id, None)
@@ -107,42 +109,42 @@ class Book:
         """It is on the move from now on, or no more."""
         job.move = move
 
-    def shed(self, job: Job, spots: Sequence[Spot]) -> None:
-        """The job no longer needs these of its spots. Its workers there may still have to leave."""
-        self.ledger.give_back_all(job.shape, spots)
-        self.rearrange(job, beyond(job.spots, spots))
+    def shed(self, job: Job, placements: Sequence[Placement]) -> None:
+        """The job no longer needs these of its placements. Its workers there may still have to leave."""
+        self.ledger.give_back_all(job.shape, placements)
+        self.rearrange(job, beyond(job.placements, placements))
         self.stale = self.slots_freed = True
 
-    def gain(self, job: Job, spots: Sequence[Spot]) -> None:
+    def gain(self, job: Job, placements: Sequence[Placement]) -> None:
         """It is promised these, too. They must be free."""
-        self.ledger.take_checked(job.shape, spots)
-        self.rearrange(job, [*job.spots, *spots])
+        self.ledger.take_checked(job.shape, placements)
+        self.rearrange(job, [*job.placements, *placements])
 
-    def rearrange(self, job: Job, spots: Iterable[Spot]) -> None:
-        """These are its spots; the ledger knows of them already."""
-        job.spots = tuple(spots)
-        holders = self.holders[job.shape.pool]
-        if job.id in holders:
-            holders[job.id] = job
+    def rearrange(self, job: Job, placements: Iterable[Placement]) -> None:
+        """These are its placements; the ledger knows of them already."""
+        job.placements = tuple(placements)
+        adjustable = self.adjustable[job.shape.pool]
+        if job.id in adjustable:
+            adjustable[job.id] = job
 
-    def put_back(self, job: Job, spots: tuple[Spot, ...]) -> None:
+    def put_back(self, job: Job, placements: tuple[Placement, ...]) -> None:
         """It has its earlier promise again, which nothing has been given of meanwhile."""
-        self.ledger.take_all(job.shape, spots)
-        job.spots = spots
+        self.ledger.take_all(job.shape, placements)
+        job.placements = placements
 
     # --- after a restart
 
     def begin_anew(self, job: Job) -> None:
         """Whatever it had been promised is promised anew."""
-        job.spots, job.pinned = (), ()
+        job.placements, job.suspended_at = (), ()
         self.set_cores(job, 0)
 
-    def occupy(self, job: Job, spots: Iterable[Spot]) -> None:
+    def occupy(self, job: Job, placements: Iterable[Placement]) -> None:
         """Its workers are there, whatever else is promised, on nodes that are known and others."""
-        for spot in spots:
-            if self.ledger.node(spot.node):
-                self.ledger.take(job.shape, spot)
-            job.spots = (*job.spots, spot)
+        for placement in placements:
+            if self.ledger.node(placement.node):
+                self.ledger.take(job.shape, placement)
+            job.placements = (*job.placements, placement)
 
     # --- leases
 
@@ -161,28 +163,28 @@ class Book:
 
     # --- promises to suspended jobs
 
-    def pin(self, job: Job, spots: tuple[Spot, ...]) -> None:
-        """It is suspended in these spots: it keeps its memory there, and they are all it can be promised."""
-        for spot in spots if job.shape.memory.per_worker else ():
-            if self.ledger.node(spot.node):
-                self.ledger.take(job.shape.memory, Spot(spot.node))
-        job.pinned, job.shape = spots, job.shape.suspended(len(spots))
+    def pin(self, job: Job, placements: tuple[Placement, ...]) -> None:
+        """It is suspended in these placements: it keeps its memory there, and they are all it can be promised."""
+        for placement in placements if job.shape.memory.per_worker else ():
+            if self.ledger.node(placement.node):
+                self.ledger.take(job.shape.memory, Placement(placement.node))
+        job.suspended_at, job.shape = placements, job.shape.suspended(len(placements))
 
     def suspend(self, job: Job) -> None:
-        """The same for one that was promised these spots whole."""
-        self.ledger.give_back_all(job.shape, job.spots)
-        spots, job.spots = job.spots, ()
-        self.pin(job, spots)
+        """The same for one that was promised these placements whole."""
+        self.ledger.give_back_all(job.shape, job.placements)
+        placements, job.placements = job.placements, ()
+        self.pin(job, placements)
 
     def unpin(self, job: Job) -> None:
         """What it was promised, and the memory it kept, become one whole promise again."""
-        job.pinned = ()
+        job.suspended_at = ()
         self.set_cores(job, job.cores)
 
     def promised_on(self, node: NodeName) -> list[tuple[Resources, tuple[DeviceId, ...]]]:
         """All that jobs have been promised there, one entry for each worker."""
-        whole = [(job.shape.per_worker, spot) for job in self.jobs.values() for spot in job.spots]
-        kept = [(Shape.of(job.spec).memory, spot) for job in self.jobs.values() for spot in job.pinned]
-        return [(amounts, spot.devices) for amounts, spot in whole if spot.node == node] + [
-            (shape.per_worker, ()) for shape, spot in kept if spot.node == node
+        whole = [(job.shape.per_worker, placement) for job in self.jobs.values() for placement in job.placements]
+        kept = [(Shape.of(job.spec).memory, placement) for job in self.jobs.values() for placement in job.suspended_at]
+        return [(amounts, placement.devices) for amounts, placement in whole if placement.node == node] + [
+            (shape.per_worker, ()) for shape, placement in kept if placement.node == node
         ]

@@ -8,22 +8,22 @@ from collections.abc import Iterable, Iterator
 
 from schedulearn.core.control.allocation import AllocationPass, Grant, Undo, place_workers, take_on_all
 from schedulearn.core.control.free import free_now
-from schedulearn.core.control.in_place import put_back
 from schedulearn.core.control.ledger import Ledger, NodeLedger
 from schedulearn.core.control.limits import set_cpus
 from schedulearn.core.control.queue import Queue
-from schedulearn.core.control.runners import Runners
 from schedulearn.core.control.running import accrue
+from schedulearn.core.control.running_jobs import RunningJobs
 from schedulearn.core.control.state import State
+from schedulearn.core.control.suspension import put_back
 from schedulearn.core.domain.ids import JobId
-from schedulearn.core.domain.job import Job, Lease, Spot
+from schedulearn.core.domain.job import Job, Lease, Placement
 from schedulearn.core.domain.resources import CPUS
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.policies.stages import Ask, Memory, Policy
 
 _FORGIVEN = 1e-9
-_Taken = tuple[Shape, tuple[Spot, ...]]
+_Taken = tuple[Shape, tuple[Placement, ...]]
 
 
 class CoresPass(AllocationPass):
@@ -37,12 +37,12 @@ class CoresPass(AllocationPass):
         policy: Policy,
         queue: Queue,
         ledger: Ledger,
-        holders: Runners,
+        adjustable: RunningJobs,
         now: float,
         memory: Memory,
         undo: Undo,
     ) -> None:
-        super().__init__(CPUS, policy, queue, ledger, holders, now, memory, undo, {}, in_place=False)
+        super().__init__(CPUS, policy, queue, ledger, adjustable, now, memory, undo, {}, shared_places=False)
         empty = [NodeLedger(node.node).free_slots(CPUS) for node in ledger]
         self._largest = math.floor(max(empty, default=0.0) + _FORGIVEN)
         self._taken: dict[JobId, _Taken] = {}
@@ -63,7 +63,7 @@ class CoresPass(AllocationPass):
         return False
 
     def candidates(self) -> Iterator[Job]:
-        return (job for job in self.claimants() if not job.spots)
+        return (job for job in self.claimants() if not job.placements)
 
     def ask(self, job: Job) -> Ask:
         if not _counts(job):
@@ -75,16 +75,16 @@ class CoresPass(AllocationPass):
     def room(self, job: Job) -> int:
         if not _counts(job):
             return super().room(job)
-        if not job.spots:
+        if not job.placements:
             shape = job.shape.with_cores(job.shape.least_cores)
             return max((_whole(node.free_slots(CPUS)) for node in self._ledger if node.room_for(shape)), default=0)
-        node = self._ledger.node(job.spots[0].node)
+        node = self._ledger.node(job.placements[0].node)
         free = node.free_slots(CPUS) if node and not node.closed else 0.0
         # One that ran before cores were counted holds some, too, though none was given to it.
         return max(0, _whole(free + (0.0 if job.cores else job.shape.slots)) - self._given_more(job))
 
     def give(self, job: Job, workers: int) -> bool:
-        if job.spots and workers <= self.ask(job).has:
+        if job.placements and workers <= self.ask(job).has:
             return True  # nobody loses any
         if workers < self.ask(job).min:
             return False  # one that ran before cores were counted may not have as many yet
@@ -98,7 +98,7 @@ class CoresPass(AllocationPass):
                 self._taken[job.id] = before
             return False
         self._taken[job.id], grant = found
-        if not job.spots and job.id not in self._grants:
+        if not job.placements and job.id not in self._grants:
             self._given[job.id] = workers
             self._walk.take(job)
         self._grants[job.id] = grant
@@ -118,34 +118,34 @@ class CoresPass(AllocationPass):
         return grant.cores - job.cores if grant else 0
 
     def _place_cores(self, job: Job, cores: int) -> tuple[_Taken, Grant] | None:
-        if not job.spots:
+        if not job.placements:
             shape = job.shape.with_cores(cores)
             names = self._policy.place.place(job, shape, 1, self._ledger, self.memory)
-            spots = tuple(take_on_all(names, shape, self._ledger, self._undo)) if names else ()
+            placements = tuple(take_on_all(names, shape, self._ledger, self._undo)) if names else ()
         else:
-            shape, spots = job.shape.only_cores(cores - job.shape.slots), job.spots
-            node = self._ledger.node(spots[0].node)
-            spots = spots if node and node.room_for(shape) else ()
-            if spots:
-                self._undo.take(shape, spots)
-        return ((shape, spots), Grant(job.id, spots, cores)) if spots else None
+            shape, placements = job.shape.only_cores(cores - job.shape.slots), job.placements
+            node = self._ledger.node(placements[0].node)
+            placements = placements if node and node.room_for(shape) else ()
+            if placements:
+                self._undo.take(shape, placements)
+        return ((shape, placements), Grant(job.id, placements, cores)) if placements else None
 
     def _place_whole(self, job: Job, workers: int) -> tuple[_Taken, Grant] | None:
         """One with several workers, or one that is suspended and can only go on where it is."""
-        if job.pinned and not job.spots:
+        if job.suspended_at and not job.placements:
             back = put_back(job, self._ledger, self._undo)
             return ((job.shape, back), Grant(job.id, back)) if back else None
         mark = self._undo.mark()
-        spots = place_workers(job, workers, self._policy, self._ledger, self._undo, self.memory)
-        if spots is None:
+        placements = place_workers(job, workers, self._policy, self._ledger, self._undo, self.memory)
+        if placements is None:
             self._undo.back_to(mark)
             return None
-        return (job.shape, spots[len(job.spots) :]), Grant(job.id, spots)
+        return (job.shape, placements[len(job.placements) :]), Grant(job.id, placements)
 
 
 def _counts(job: Job) -> bool:
     """Whether its cores are what is given out. One that is suspended can only go on as it was."""
-    return job.shape.least_cores > 0 and not job.pinned
+    return job.shape.least_cores > 0 and not job.suspended_at
 
 
 def _whole(cores: float) -> int:
@@ -158,7 +158,7 @@ def _whole(cores: float) -> int:
 def grow(state: State, job: Job, now: float) -> None:
     """It was promised more whole cores: it has them as soon as whoever leaves the node is out."""
     state.growing[job.id] = None
-    if free_now(state, job, job.spots):
+    if free_now(state, job, job.placements):
         widen(state, job, now)
 
 

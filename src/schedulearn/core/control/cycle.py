@@ -45,7 +45,7 @@ def _decide(state: State, policy: Policy, now: float) -> Decision | None:
     if policy.place.surveys:
         state.memory = dict(state.memory)
         policy.place.survey(Board(state, now), state.memory)
-    decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory)
+    decision = decide(policy, state.queue, state.ledger, state.adjustable, now, state.memory)
     reconcile(state, decision, now)
     state.watch_turns(now)
     return decision

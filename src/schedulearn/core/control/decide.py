@@ -7,25 +7,25 @@ from schedulearn.core.control.allocation import AllocationPass, Decision, Grant,
 from schedulearn.core.control.cores import CoresPass
 from schedulearn.core.control.fast_path import start_all
 from schedulearn.core.control.hysteresis import pays_to_move
-from schedulearn.core.control.in_place import take_what_is_free
 from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.queue import Queue
-from schedulearn.core.control.runners import Runners
+from schedulearn.core.control.running_jobs import RunningJobs
+from schedulearn.core.control.suspension import take_what_is_free
 from schedulearn.core.domain.ids import JobId
-from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.resources import CPUS, GPUS
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.policies.stages import Memory, NoPlace, Policy
 
 POOLS = (GPUS, CPUS)
-Holders = Mapping[str, Runners]  # by pool: jobs with workers that a policy may take away or change
+Adjustable = Mapping[str, RunningJobs]  # by pool: jobs with workers that a policy may take away or change
 
 
 def decide(
     policy: Policy,
     queue: Queue,
     ledger: Ledger,
-    holders: Holders,
+    adjustable: Adjustable,
     now: float,
     memory: Memory,
     shown: Collection[Shape] = (),
@@ -40,16 +40,16 @@ def decide(
     try:
         for pool in POOLS:
             changes_all = policy.order.preemptive or policy.allocate.elastic
-            contestants = holders[pool] if changes_all else holders[pool].yielding
+            mine = adjustable[pool] if changes_all else adjustable[pool].yielding
             if policy.order.suspends and policy.allocate.elastic:
                 # To be suspended costs a job nothing, but to be resized it must be one that may be stopped.
-                contestants = Runners(job for job in contestants.values() if job.gives_way)
-            if not (queue.count(pool) or (contestants and policy.allocate.elastic)):
+                mine = RunningJobs(job for job in mine.values() if job.is_preemptible)
+            if not (queue.count(pool) or (mine and policy.allocate.elastic)):
                 continue
             if policy.counts_cores and pool == CPUS:
-                _decide_cores(policy, queue, ledger, contestants, now, undo, decision)
-            elif not start_all(pool, policy, queue, ledger, contestants, undo, decision):
-                _decide_pool(pool, policy, queue, ledger, contestants, now, undo, decision, shown)
+                _decide_cores(policy, queue, ledger, mine, now, undo, decision)
+            elif not start_all(pool, policy, queue, ledger, mine, undo, decision):
+                _decide_pool(pool, policy, queue, ledger, mine, now, undo, decision, shown)
     finally:
         undo.all()
     return decision
@@ -60,7 +60,7 @@ def _decide_pool(
     policy: Policy,
     queue: Queue,
     ledger: Ledger,
-    contestants: Runners,
+    adjustable: RunningJobs,
     now: float,
     undo: Undo,
     decision: Decision,
@@ -72,7 +72,7 @@ def _decide_pool(
     while True:
         mark, memory = undo.mark(), dict(decision.memory)
         mine = [shape for shape in shown if shape.pool == pool]
-        allocation = AllocationPass(pool, policy, queue, ledger, contestants, now, memory, undo, limits, shown=mine)
+        allocation = AllocationPass(pool, policy, queue, ledger, adjustable, now, memory, undo, limits, shown=mine)
         try:
             wake = policy.allocate.allocate(allocation)
         finally:
@@ -94,7 +94,7 @@ def _decide_pool(
 
 
 def _decide_cores(
-    policy: Policy, queue: Queue, ledger: Ledger, running: Runners, now: float, undo: Undo, decision: Decision
+    policy: Policy, queue: Queue, ledger: Ledger, running: RunningJobs, now: float, undo: Undo, decision: Decision
 ) -> None:
     """Nobody loses anything, so places are found while the stage is asked."""
     allocation = CoresPass(policy, queue, ledger, running, now, dict(decision.memory), undo)
@@ -154,10 +154,10 @@ class _Placing:
         """The same, but nobody new is placed where a job is suspended."""
         changed = self._allocation.changed()
         self._make_room()
-        failed = self._place_in_turn([pair for pair in changed if pair[0].pinned])
+        failed = self._place_in_turn([pair for pair in changed if pair[0].suspended_at])
         if failed:
             return failed
-        others = [pair for pair in changed if not pair[0].pinned]
+        others = [pair for pair in changed if not pair[0].suspended_at]
         if not others:
             return None
         with self._suspended_places_closed():
@@ -167,13 +167,15 @@ class _Placing:
         """Who has lost its place to a job that can be nowhere else goes where there is room, if it may be stopped."""
         moved = []
         for job in self.stopped if self._ledger.free_slots(pool) else ():
-            spots = self._elsewhere(job) if pays_to_move(job, self._allocation.now, self._allocation.facts) else None
-            if spots:
+            placements = (
+                self._elsewhere(job) if pays_to_move(job, self._allocation.now, self._allocation.facts) else None
+            )
+            if placements:
                 moved.append(job.id)
-                self.grants.append(Grant(job.id, spots))
+                self.grants.append(Grant(job.id, placements))
         self.stopped = [job for job in self.stopped if job.id not in moved]
 
-    def _elsewhere(self, job: Job) -> tuple[Spot, ...] | None:
+    def _elsewhere(self, job: Job) -> tuple[Placement, ...] | None:
         return place_elsewhere(job, self._policy, self._ledger, self._undo, self._memory)
 
     @contextmanager
@@ -182,21 +184,21 @@ class _Placing:
         waiting = [job for number, job in self._allocation.suspended.items() if number not in granted]
         kept = [(job.shape, take_what_is_free(job, self._ledger, self._undo)) for job in waiting]
         yield
-        for shape, spots in kept:
-            self._undo.give_back(shape, spots)
+        for shape, placements in kept:
+            self._undo.give_back(shape, placements)
 
     def _make_room(self) -> None:
         for job in self.stopped:
-            self._undo.give_back(job.shape.rest if self._policy.order.suspends else job.shape, job.spots)
+            self._undo.give_back(job.shape.rest if self._policy.order.suspends else job.shape, job.placements)
         for job, workers in self._allocation.changed():
-            if workers < len(job.spots):
+            if workers < len(job.placements):
                 self._resize(job, workers)
 
     def _place_in_turn(self, changed: Sequence[tuple[Job, int]]) -> Job | None:
         for job, workers in changed:
-            if not job.spots and not self._start(job, workers):
+            if not job.placements and not self._start(job, workers):
                 return job
-            if job.spots and workers > len(job.spots):
+            if job.placements and workers > len(job.placements):
                 self._resize(job, workers)
         return None
 
@@ -204,19 +206,19 @@ class _Placing:
         return sum(1 for other in self._placed if other is shape)
 
     def _start(self, job: Job, workers: int) -> bool:
-        spots = self._allocation.placed(job)
-        if spots is None:
-            spots = place_workers(job, workers, self._policy, self._ledger, self._undo, self._memory)
-        if spots is None:
+        placements = self._allocation.placed(job)
+        if placements is None:
+            placements = place_workers(job, workers, self._policy, self._ledger, self._undo, self._memory)
+        if placements is None:
             return False
         self._placed.append(job.shape)
-        self.grants.append(Grant(job.id, spots))
+        self.grants.append(Grant(job.id, placements))
         return True
 
     def _resize(self, job: Job, workers: int) -> None:
         mark = self._undo.mark()
-        spots = place_workers(job, workers, self._policy, self._ledger, self._undo, self._memory)
-        if spots is None:
+        placements = place_workers(job, workers, self._policy, self._ledger, self._undo, self._memory)
+        if placements is None:
             self._undo.back_to(mark)  # no place for more: it stays as it is
         else:
-            self.grants.append(Grant(job.id, spots))
+            self.grants.append(Grant(job.id, placements))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedulearn.core.control import hot, targets
+from schedulearn.core.control import live_resize, targets
 from schedulearn.core.control.allocation import Decision
 from schedulearn.core.control.decide import decide
 from schedulearn.core.control.forecast import Remaining, forecast_starts
@@ -63,7 +63,7 @@ def _beside_the_queue(state: State, job: Job, now: float) -> Explanation | None:
         return Explanation(_waits_for(state, sorted(waits)), stage="dependencies")
     if job.not_before > now:
         return Explanation(_backing_off(job, now), stage="back-off")
-    if job.spots:
+    if job.placements:
         return Explanation("Its place is being freed: it starts as soon as others have left.", stage="reconcile")
     if job.id not in state.queue:
         return Explanation("It has only just been put into the queue.")
@@ -74,7 +74,7 @@ def _in_the_queue(
     state: State, policy: Policy, jobs: Sequence[Job], now: float, look_ahead: LookAhead
 ) -> dict[JobId, Explanation]:
     shapes = {job.shape for job in jobs}
-    decision = decide(policy, state.queue, state.ledger, state.holders, now, state.memory, shown=shapes)
+    decision = decide(policy, state.queue, state.ledger, state.adjustable, now, state.memory, shown=shapes)
     starting = {grant.job for grant in decision.grants}
     positions = state.queue.positions(jobs)
     waiting = [job for job in jobs if job.id not in starting]
@@ -85,10 +85,10 @@ def _in_the_queue(
     for job in jobs:
         position = positions[job.id]
         if job.id in starting:
-            text = f"It {'goes on' if job.pinned else 'starts'} now."
+            text = f"It {'goes on' if job.suspended_at else 'starts'} now."
             explained[job.id] = Explanation(text, position, Estimate(0, 0, 0), "place")
             continue
-        text, stage = _suspended(state, job) if job.pinned else _why(state, policy, decision, job)
+        text, stage = _suspended(state, job) if job.suspended_at else _why(state, policy, decision, job)
         text += _aim(job, now)
         when = f"{_place_in(position)}: its turn comes after theirs." if turns else _when(position, starts.get(job.id))
         explained[job.id] = Explanation(f"{text} {when}", position, starts.get(job.id), stage)
@@ -96,7 +96,7 @@ def _in_the_queue(
 
 
 def _on_the_move(job: Job, move: Move) -> str:
-    source, target = (", ".join(sorted(names)) for names in ({*move.source}, {spot.node for spot in move.to}))
+    source, target = (", ".join(sorted(names)) for names in ({*move.source}, {placement.node for placement in move.to}))
     how = {
         JobState.QUEUED: "it starts there as soon as others have left",
         JobState.STARTING: "its workers are being started",
@@ -120,10 +120,10 @@ def _not_queued(job: Job, now: float) -> str:
 
 def _comings_and_goings(state: State, job: Job, now: float) -> str:
     """` 1 worker is leaving. It may grow again in 20 s: it lost a worker.`"""
-    attempt = state.attempts.get(job.id) if job.spec.hot and job.state is JobState.RUNNING else None
+    attempt = state.attempts.get(job.id) if job.spec.resizes_live and job.state is JobState.RUNNING else None
     if attempt is None:
         return ""
-    text, leaving, wait = "", len(attempt.leavers), hot.may_grow_at(state, attempt) - now
+    text, leaving, wait = "", len(attempt.leavers), live_resize.may_grow_at(state, attempt) - now
     if leaving:
         text += f" {leaving} worker{'s are' if leaving > 1 else ' is'} leaving."
     if wait > 0 and len(attempt.crew) < job.shape.workers.max:
@@ -169,7 +169,7 @@ def _why(state: State, policy: Policy, decision: Decision, job: Job) -> tuple[st
 
 def _suspended(state: State, job: Job) -> tuple[str, str]:
     """`It is suspended on gpu1, where it keeps its memory; job 7 (bert) is in its place.`"""
-    nodes = ", ".join(sorted({spot.node for spot in job.pinned}))
+    nodes = ", ".join(sorted({placement.node for placement in job.suspended_at}))
     there = [f"job {other.id} ({other.spec.name})" for other in state.jobs.values() if _in_place_of(other, job)]
     others = (
         f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} in its place" if there else "its place is not free"
@@ -181,9 +181,9 @@ def _in_place_of(other: Job, job: Job) -> bool:
     """Whether `other` has what the suspended job needs to go on: a device of it, or slots on its nodes."""
     if other.shape.pool != job.shape.pool or other is job:
         return False
-    if devices := {device for spot in job.pinned for device in spot.devices}:
-        return any(device in devices for spot in other.spots for device in spot.devices)
-    return any(spot.node in {mine.node for mine in job.pinned} for spot in other.spots)
+    if devices := {device for placement in job.suspended_at for device in placement.devices}:
+        return any(device in devices for placement in other.placements for device in placement.devices)
+    return any(placement.node in {mine.node for mine in job.suspended_at} for placement in other.placements)
 
 
 def _refusal(state: State, refusal: Refusal | None, shape: Shape) -> tuple[str, str]:

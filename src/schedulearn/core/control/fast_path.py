@@ -3,7 +3,7 @@
 from schedulearn.core.control.allocation import Decision, Grant, Undo, place_workers
 from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.queue import Queue
-from schedulearn.core.control.runners import Runners
+from schedulearn.core.control.running_jobs import RunningJobs
 from schedulearn.core.domain.job import Job
 from schedulearn.core.policies.stages import Policy
 
@@ -11,7 +11,7 @@ _FORGIVEN = 1e-9
 
 
 def start_all(
-    pool: str, policy: Policy, queue: Queue, ledger: Ledger, running: Runners, undo: Undo, decision: Decision
+    pool: str, policy: Policy, queue: Queue, ledger: Ledger, running: RunningJobs, undo: Undo, decision: Decision
 ) -> bool:
     """Give all waiting jobs what they would get if they were alone; False, with nothing changed, if that is too much.
 
@@ -38,11 +38,11 @@ def start_all(
 def _place_all(wanted: list[tuple[Job, int]], policy: Policy, ledger: Ledger, undo: Undo, decision: Decision) -> bool:
     mark, memory, grants = undo.mark(), dict(decision.memory), []
     for job, workers in wanted:
-        spots = place_workers(job, workers, policy, ledger, undo, memory)
-        if spots is None:
+        placements = place_workers(job, workers, policy, ledger, undo, memory)
+        if placements is None:
             undo.back_to(mark)
             return False
-        grants.append(Grant(job.id, spots))
+        grants.append(Grant(job.id, placements))
     decision.memory = memory
     decision.grants += grants
     return True

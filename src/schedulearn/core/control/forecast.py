@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 
 from schedulearn.core.control.decide import POOLS, decide
 from schedulearn.core.control.ledger import Ledger
-from schedulearn.core.control.runners import Runners
+from schedulearn.core.control.running_jobs import RunningJobs
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.ids import JobId
-from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.policies.stages import Policy
@@ -27,25 +27,25 @@ def forecast_starts(
     No running job is interrupted in it.
     """
     ledger = Ledger(n.node for n in state.ledger)
-    held: dict[JobId, tuple[Shape, tuple[Spot, ...]]] = {}
+    held: dict[JobId, tuple[Shape, tuple[Placement, ...]]] = {}
     ends: list[tuple[float, float, JobId]] = []  # (expected end, doubt, job)
 
-    def runs(start: float, other: Job, spots: tuple[Spot, ...], cores: int) -> None:
+    def runs(start: float, other: Job, placements: tuple[Placement, ...], cores: int) -> None:
         taken, whole = _shapes(other, cores)
-        held[other.id] = (whole, spots)
-        for spot in spots:
-            ledger.take(taken, spot)
+        held[other.id] = (whole, placements)
+        for placement in placements:
+            ledger.take(taken, placement)
         if estimate := remaining(other):  # one whose end nobody can guess simply stays where it is
             doubt = (estimate.high - estimate.low) / 2
             heapq.heappush(ends, (start + estimate.expected, doubt, other.id))
 
     for other in state.jobs.values():
-        for spot in other.pinned:
-            ledger.take(Shape.of(other.spec).memory, Spot(spot.node))
-        if other.spots:
-            runs(now, other, other.spots, other.cores)
+        for placement in other.suspended_at:
+            ledger.take(Shape.of(other.spec).memory, Placement(placement.node))
+        if other.placements:
+            runs(now, other, other.placements, other.cores)
     queue = state.queue.copy()
-    nobody = {pool: Runners() for pool in POOLS}
+    nobody = {pool: RunningJobs() for pool in POOLS}
     missing, starts = {job.id for job in jobs}, dict[JobId, Estimate]()
     time, doubt = now, 0.0
     for _ in range(min(_MOST_STEPS, _MOST_LOOKS // max(1, queue.variety))):
@@ -55,20 +55,20 @@ def forecast_starts(
             starts[grant.job] = Estimate(max(0.0, wait - doubt), wait, wait + doubt)
             missing.discard(grant.job)
             queue.remove(grant.job)
-            runs(time, state.jobs[grant.job], grant.spots, grant.cores)
+            runs(time, state.jobs[grant.job], grant.placements, grant.cores)
         if not ends or not missing:
             break
         time, doubt, ended = heapq.heappop(ends)
-        shape, spots = held.pop(ended)
-        for spot in spots:
-            ledger.give_back(shape, spot)
+        shape, placements = held.pop(ended)
+        for placement in placements:
+            ledger.give_back(shape, placement)
     return starts
 
 
 def _shapes(job: Job, cores: int) -> tuple[Shape, Shape]:
     """What it takes when it runs, and what it leaves: the memory of one that was suspended was taken before."""
     whole = Shape.of(job.spec)
-    if cores and not job.pinned:
+    if cores and not job.suspended_at:
         whole = whole.with_cores(cores)
         return whole, whole
     return job.shape, whole

@@ -6,21 +6,23 @@ from collections.abc import Iterator, Sequence
 from schedulearn.core.control import growth
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.ids import NodeName
-from schedulearn.core.domain.job import Job, Spot, Worker
+from schedulearn.core.domain.job import Job, Placement, Worker
 from schedulearn.core.domain.resources import Resources
 
 
-def free_now(state: State, job: Job, spots: Sequence[Spot]) -> bool:
+def free_now(state: State, job: Job, placements: Sequence[Placement]) -> bool:
     """Whether no worker, not even one that leaves or is being suspended, holds any of these that it was promised."""
     if not state.leaving and not state.shrinking:
         return True  # what is promised is free
     if job.id in state.leaving:
         return False  # it was suspended, and goes on only once that has been confirmed
-    mine = {spot.node for spot in spots}
+    mine = {placement.node for placement in placements}
     leaving = [(worker, amounts) for worker, amounts in _leaving(state) if worker.node in mine]
     if not leaving:
         return True
-    if {d for spot in spots for d in spot.devices} & {d for worker, _ in leaving for d in worker.devices}:
+    if {d for placement in placements for d in placement.devices} & {
+        d for worker, _ in leaving for d in worker.devices
+    }:
         return False
     # The ledger counts what is promised. Those who leave hold something beyond that; those who have yet to start, to
     # start again elsewhere or to grow hold nothing of what they were promised.
@@ -28,9 +30,9 @@ def free_now(state: State, job: Job, spots: Sequence[Spot]) -> bool:
     for worker, amounts in leaving:
         _add(short, worker.node, amounts, 1)
     for other in {state.jobs[i].id: state.jobs[i] for i in (*state.pending, *state.leaving, *state.growing)}.values():
-        for spot in _not_held(state, other) if other is not job else ():
-            if spot.node in mine:
-                _add(short, spot.node, other.shape.per_worker, -1)
+        for placement in _not_held(state, other) if other is not job else ():
+            if placement.node in mine:
+                _add(short, placement.node, other.shape.per_worker, -1)
     return all(amount <= _free_on(state, node, what) + 1e-6 for (node, what), amount in short.items())
 
 
@@ -40,14 +42,14 @@ def _leaving(state: State) -> Iterator[tuple[Worker, Resources]]:
         for worker in state.attempts[number].running:
             # A suspended one keeps its memory; any other leaves all that it holds.
             job = state.jobs[number]
-            yield worker, job.shape.per_worker if job.pinned else state.leases[worker.id].amounts
+            yield worker, job.shape.per_worker if job.suspended_at else state.leases[worker.id].amounts
     for number in state.shrinking - state.leaving:
         for worker in state.attempts[number].leavers:
             yield worker, state.leases[worker.id].amounts
 
 
-def _not_held(state: State, job: Job) -> Sequence[Spot]:
-    return growth.missing(job, state.attempts[job.id]) if job.id in state.growing else job.spots
+def _not_held(state: State, job: Job) -> Sequence[Placement]:
+    return growth.missing(job, state.attempts[job.id]) if job.id in state.growing else job.placements
 
 
 def _add(held: dict[tuple[NodeName, str], float], node: NodeName, amounts: Resources, times: int) -> None:

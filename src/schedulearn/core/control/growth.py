@@ -2,18 +2,18 @@
 
 from schedulearn.core.control.book import beyond
 from schedulearn.core.control.state import State
-from schedulearn.core.domain.job import Attempt, Job, Spot, Worker
+from schedulearn.core.domain.job import Attempt, Job, Placement, Worker
 from schedulearn.core.domain.resources import CPUS
 from schedulearn.core.domain.shape import Shape
 
 
-def spot_of(worker: Worker) -> Spot:
-    return Spot(worker.node, worker.devices)
+def placement_of(worker: Worker) -> Placement:
+    return Placement(worker.node, worker.devices)
 
 
-def missing(job: Job, attempt: Attempt) -> list[Spot]:
-    """The spots that were promised to it, and that no worker of it has yet."""
-    return beyond(job.spots, map(spot_of, attempt.crew))
+def missing(job: Job, attempt: Attempt) -> list[Placement]:
+    """The placements that were promised to it, and that no worker of it has yet."""
+    return beyond(job.placements, map(placement_of, attempt.crew))
 
 
 def give_up(state: State, job: Job) -> None:
@@ -23,7 +23,9 @@ def give_up(state: State, job: Job) -> None:
     del state.growing[job.id]
     attempt = state.attempts[job.id]
     if job.cores:
-        state.promise(job, job.spots, fixed=job.id not in state.holders[CPUS], cores=cores_held(state, job, attempt))
+        state.promise(
+            job, job.placements, fixed=job.id not in state.adjustable[CPUS], cores=cores_held(state, job, attempt)
+        )
         state.stale = state.slots_freed = True
     else:
         state.shed(job, missing(job, attempt))

@@ -2,7 +2,7 @@
 
 import math
 
-from schedulearn.core.control import hot
+from schedulearn.core.control import live_resize
 from schedulearn.core.control.allocation import Decision, Grant
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.job import Job
@@ -20,10 +20,10 @@ def drop_what_does_not_pay(state: State, decision: Decision, now: float) -> None
     kept = []
     for grant in decision.grants:
         job = state.jobs.get(grant.job)
-        if job is None or job.id not in state.attempts or not 0 < job.workers < len(grant.spots):
+        if job is None or job.id not in state.attempts or not 0 < job.workers < len(grant.placements):
             kept.append(grant)
             continue
-        if job.spec.hot and job.state is JobState.RUNNING:
+        if job.spec.resizes_live and job.state is JobState.RUNNING:
             again = _hot_again(state, job, grant, now)
         else:
             again = _worth(state, job, grant, state.facts.restart_cost(job), PATIENCE, now)
@@ -44,17 +44,17 @@ def _worth(state: State, job: Job, grant: Grant, cost: float, patience: float, n
 
 def _hot_again(state: State, job: Job, grant: Grant, now: float) -> float | None:
     """The same for one that grows without a restart."""
-    at = hot.may_grow_at(state, state.attempts[job.id])
+    at = live_resize.may_grow_at(state, state.attempts[job.id])
     if now < at:
         return at
-    if job.spec.launcher is Launcher.HOROVOD and len({spot.node for spot in grant.spots}) > 1:
+    if job.spec.launcher is Launcher.HOROVOD and len({placement.node for placement in grant.placements}) > 1:
         return now + PATIENCE  # all of them must be on one node
     return _worth(state, job, grant, min(HOT_COST, state.facts.restart_cost(job)), HOT_PATIENCE, now)
 
 
 def pays_to_move(job: Job, now: float, facts: Facts) -> bool:
     """Whether a running job is better stopped and started somewhere else than suspended where it is."""
-    if not job.gives_way or job.state is not JobState.RUNNING:
+    if not job.is_preemptible or job.state is not JobState.RUNNING:
         return False
     return facts.restart_cost(job) <= MOVING * min(now - job.resized_at, facts.remaining(job, now))
 
@@ -63,7 +63,7 @@ def _pays(job: Job, grant: Grant, cost: float, now: float, facts: Facts) -> bool
     speedup, want = facts.speedup(job), job.shape.workers.want
     remaining = facts.remaining(job, now)
     if not math.isfinite(remaining):
-        return speedup(len(grant.spots)) > speedup(job.workers)
+        return speedup(len(grant.placements)) > speedup(job.workers)
     as_it_is = remaining * speedup(want) / speedup(job.workers)
-    resized = remaining * speedup(want) / speedup(len(grant.spots)) + cost
+    resized = remaining * speedup(want) / speedup(len(grant.placements)) + cost
     return resized < as_it_is

@@ -82,7 +82,7 @@ class Kinds:
         key, before = self._heads.get(shape, (None, None))
         if before is head:
             return
-        if head is not None and head[2].pinned:
+        if head is not None and head[2].suspended_at:
             self.alone[shape] = None
         elif head is not None:
             self._put_in(shape, key or _likeness(shape), head)

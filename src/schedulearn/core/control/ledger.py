@@ -11,7 +11,7 @@ from typing import Any
 
 from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import DeviceId, NodeName
-from schedulearn.core.domain.job import Spot, grouped
+from schedulearn.core.domain.job import Placement, grouped
 from schedulearn.core.domain.node import Device, Node, NodeState
 from schedulearn.core.domain.resources import CPUS, GPUS, Resources
 from schedulearn.core.domain.shape import Shape
@@ -22,12 +22,12 @@ _FORGIVEN = 1e-9  # sums of fractions never add up exactly
 class NodeLedger:
     """What one node has and what of it is free."""
 
-    __slots__ = ("_could_hold", "_free", "_free_devices", "_usable", "closed", "index", "node", "spot")
+    __slots__ = ("_could_hold", "_free", "_free_devices", "_usable", "closed", "index", "node", "placement")
 
     def __init__(self, node: Node, index: int = 0) -> None:
         self.node = node
         self.index = index  # its place among all nodes
-        self.spot = Spot(node.name)  # where a worker is that has no devices with ids; always this very one
+        self.placement = Placement(node.name)  # where a worker is that has no devices with ids; always this very one
         self.closed = False  # kept free for somebody, in this decision
         self._free_devices = {d.id: d for d in node.devices if not d.outside_use}
         self._usable = node.usable
@@ -218,57 +218,57 @@ class Ledger:
         present = [node for node in self._list if node.node.state is not NodeState.LOST and not node.closed]
         return sum(max(0.0, node.amounts(pool)[1]) for node in present) - self.free_slots(pool)
 
-    def take(self, shape: Shape, spot: Spot) -> None:
-        node = self._nodes[spot.node]
+    def take(self, shape: Shape, placement: Placement) -> None:
+        node = self._nodes[placement.node]
         if shape.plain and not node.node.devices:
             self._move(node, -shape.gpus)
             return
         self._out(node)
-        node.take(shape.per_worker, spot.devices)
+        node.take(shape.per_worker, placement.devices)
         self._in(node)
 
-    def take_all(self, shape: Shape, spots: Sequence[Spot]) -> None:
+    def take_all(self, shape: Shape, placements: Sequence[Placement]) -> None:
         if shape.plain:
-            for spot, count in grouped(spots):
-                node = self._nodes[spot.node]
+            for placement, count in grouped(placements):
+                node = self._nodes[placement.node]
                 if node.node.devices:
-                    self.take(shape, spot)
+                    self.take(shape, placement)
                 else:
                     self._move(node, -shape.gpus * count)
         else:
-            for spot in spots:
-                self.take(shape, spot)
+            for placement in placements:
+                self.take(shape, placement)
 
-    def give_back_all(self, shape: Shape, spots: Sequence[Spot]) -> None:
+    def give_back_all(self, shape: Shape, placements: Sequence[Placement]) -> None:
         if shape.plain:
-            for spot, count in grouped(spots):
-                node = self._nodes.get(spot.node)
+            for placement, count in grouped(placements):
+                node = self._nodes.get(placement.node)
                 if node and node.node.devices:
-                    self.give_back(shape, spot)
+                    self.give_back(shape, placement)
                 elif node:
                     self._move(node, shape.gpus * count)
         else:
-            for spot in spots:
-                self.give_back(shape, spot)
+            for placement in placements:
+                self.give_back(shape, placement)
 
-    def give_back(self, shape: Shape, spot: Spot) -> None:
-        node = self._nodes.get(spot.node)
+    def give_back(self, shape: Shape, placement: Placement) -> None:
+        node = self._nodes.get(placement.node)
         if node and shape.plain and not node.node.devices:
             self._move(node, shape.gpus)
         elif node:
             self._out(node)
-            node.give_back(shape.per_worker, spot.devices)
+            node.give_back(shape.per_worker, placement.devices)
             self._in(node)
 
-    def take_checked(self, shape: Shape, spots: Sequence[Spot]) -> None:
+    def take_checked(self, shape: Shape, placements: Sequence[Placement]) -> None:
         """Take all of them; BadPlan, with nothing changed, if one is not free."""
-        taken: list[Spot] = []
-        for spot, count in grouped(spots):
-            node = self._nodes.get(spot.node)
-            if node is None or not node.fits(shape.per_worker, spot.devices, count):
+        taken: list[Placement] = []
+        for placement, count in grouped(placements):
+            node = self._nodes.get(placement.node)
+            if node is None or not node.fits(shape.per_worker, placement.devices, count):
                 self.give_back_all(shape, taken)
-                raise BadPlan(f"{'no node' if node is None else 'no room on'} {spot.node}")
-            equal = (spot,) * count
+                raise BadPlan(f"{'no node' if node is None else 'no room on'} {placement.node}")
+            equal = (placement,) * count
             self.take_all(shape, equal)
             taken += equal
 
@@ -330,9 +330,9 @@ class Ledger:
                 if workers := int(node.amounts(GPUS)[0]) // shape.gpus:
                     yield workers, node
 
-    def these(self, spots: Sequence[Spot]) -> Iterator[tuple[int, NodeLedger]]:
-        """The nodes of these spots, and how many are on each."""
-        for name, workers in Counter(spot.node for spot in spots).items():
+    def these(self, placements: Sequence[Placement]) -> Iterator[tuple[int, NodeLedger]]:
+        """The nodes of these placements, and how many are on each."""
+        for name, workers in Counter(placement.node for placement in placements).items():
             if (node := self._nodes.get(name)) and not node.closed:
                 yield workers, node
 

@@ -42,7 +42,7 @@ def restart_for_threads(state: State, event: ev.LimitsSet) -> str:
         return ""
     wants = max(1, math.floor(cpus))
     fewer, more = sorted((has, wants))
-    if job.state is not JobState.RUNNING or not job.gives_way or more < _FAR_OFF * fewer:
+    if job.state is not JobState.RUNNING or not job.is_preemptible or more < _FAR_OFF * fewer:
         return ""
     remaining = state.facts.remaining(job, event.at)
     gain = 1 - has / wants if has < wants else _TOO_MANY  # with more threads: at best

@@ -25,10 +25,10 @@ class Board:
 
     def jobs(self) -> list[Job]:
         numbers = sorted({*self._state.attempts, *self._state.pending})
-        return [job for number in numbers if (job := self._state.jobs[number]).spots]
+        return [job for number in numbers if (job := self._state.jobs[number]).placements]
 
     def may_move(self, job: Job) -> bool:
-        return job.state is JobState.RUNNING and job.gives_way
+        return job.state is JobState.RUNNING and job.is_preemptible
 
     def nodes(self) -> Iterator[NodeLedger]:
         return (node for node in self._state.ledger if node.node.state is NodeState.UP)
@@ -36,11 +36,11 @@ class Board:
     def fits(self, to: Mapping[JobId, Sequence[NodeName]]) -> bool:
         wishes = [(self._state.jobs[number], names) for number, names in to.items()]
         alike = all(self._is_alike(job, names) for job, names in wishes)
-        return alike and moves.find_spots(self._state.ledger, wishes) is not None
+        return alike and moves.find_placements(self._state.ledger, wishes) is not None
 
     def _is_alike(self, job: Job, names: Sequence[NodeName]) -> bool:
         """Whether it finds there what it has now. Its user may choose otherwise; a stage may not."""
-        places = {*names, *(spot.node for spot in job.spots)}
+        places = {*names, *(placement.node for placement in job.placements)}
         found = [self._state.ledger.node(name) for name in places]
         return job.shape.own_image or len({node.surroundings for node in found if node}) <= 1
 
@@ -51,14 +51,14 @@ def migrate(state: State, stage: Migrate, name: str, now: float) -> float | None
     board = Board(state, now)
     answer = stage.migrate(board, memory)
     wishes = _checked(state, board, answer)
-    places = moves.find_spots(state.ledger, wishes)
+    places = moves.find_placements(state.ledger, wishes)
     if places is None:
         raise BadPlan(f"the migrate stage {name} wants to move jobs to where there is no room")
     state.memory = memory
     for note in answer.notes:
         state.record(now, note.kind, note.words, _known(state, note), node=note.node, data=dict(note.data))
     if wishes:
-        moves.promise(state, [(job, spots) for (job, _), spots in zip(wishes, places, strict=True)], now)
+        moves.promise(state, [(job, placements) for (job, _), placements in zip(wishes, places, strict=True)], now)
         for job, names in wishes:
             why = f"{name}: {answer.why}" if answer.why else name
             cause = f"moves to {', '.join(sorted(set(names)))} ({why})"

@@ -13,7 +13,7 @@ from schedulearn.core.control.ledger import Ledger, NodeLedger
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.errors import BadPlan, Conflict, InvalidSpec
 from schedulearn.core.domain.ids import NodeName
-from schedulearn.core.domain.job import Job, Move, Spot
+from schedulearn.core.domain.job import Job, Move, Placement
 from schedulearn.core.domain.node import Node, NodeState
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.states import PASSING, JobState
@@ -33,12 +33,12 @@ class Destination(NamedTuple):
 
 
 def destinations(ledger: Ledger, job: Job) -> list[Destination]:
-    """Where a running job could go, and why not to the other nodes: what `spots_on` would say of each of them."""
+    """Where a running job could go, and why not to the other nodes: what `placements_on` would say of each of them."""
     _must_run(job)
     return _others(ledger, job)
 
 
-def spots_on(ledger: Ledger, job: Job, name: NodeName) -> tuple[Spot, ...]:
+def placements_on(ledger: Ledger, job: Job, name: NodeName) -> tuple[Placement, ...]:
     """A place for all workers of a running job on that node. Otherwise it is said why not, and what would be right."""
     _must_run(job)
     node = ledger.node(name)
@@ -79,64 +79,64 @@ def _against(ledger: Ledger, job: Job, node: Node) -> str:
 
 
 def _is_on(job: Job, name: NodeName) -> bool:
-    return all(spot.node == name for spot in job.spots)
+    return all(placement.node == name for placement in job.placements)
 
 
-def _room_on(ledger: Ledger, job: Job, name: NodeName) -> tuple[Spot, ...] | None:
-    found = find_spots(ledger, [(job, [name] * job.workers)])
+def _room_on(ledger: Ledger, job: Job, name: NodeName) -> tuple[Placement, ...] | None:
+    found = find_placements(ledger, [(job, [name] * job.workers)])
     return found[0] if found else None
 
 
-def find_spots(ledger: Ledger, wishes: Sequence[Wish]) -> list[tuple[Spot, ...]] | None:
-    """Spots for all of them, as if each had left its present place; None if one has no room. Nothing is taken."""
+def find_placements(ledger: Ledger, wishes: Sequence[Wish]) -> list[tuple[Placement, ...]] | None:
+    """Places for all of them, as if each had left its present place; None if one has no room. Nothing is taken."""
     undo = Undo(ledger)
     try:
         for job, _ in wishes:
-            undo.give_back(job.shape, job.spots)
+            undo.give_back(job.shape, job.placements)
         return _take_all(ledger, undo, wishes)
     finally:
         undo.all()
 
 
-def _take_all(ledger: Ledger, undo: Undo, wishes: Sequence[Wish]) -> list[tuple[Spot, ...]] | None:
+def _take_all(ledger: Ledger, undo: Undo, wishes: Sequence[Wish]) -> list[tuple[Placement, ...]] | None:
     found = []
     for job, names in wishes:
-        spots = [_take(ledger, undo, job.shape, name) for name in names]
-        if None in spots:
+        placements = [_take(ledger, undo, job.shape, name) for name in names]
+        if None in placements:
             return None
-        found.append(tuple(spot for spot in spots if spot))
+        found.append(tuple(placement for placement in placements if placement))
     return found
 
 
-def _take(ledger: Ledger, undo: Undo, shape: Shape, name: NodeName) -> Spot | None:
+def _take(ledger: Ledger, undo: Undo, shape: Shape, name: NodeName) -> Placement | None:
     node = ledger.node(name)
     if node is None or node.room_for(shape) < 1:
         return None
-    spot = Spot(name, node.pick_devices(shape))
-    undo.take(shape, (spot,))
-    return spot
+    placement = Placement(name, node.pick_devices(shape))
+    undo.take(shape, (placement,))
+    return placement
 
 
 # --- from the promise to the arrival
 
 
-def promise(state: State, moves: Sequence[tuple[Job, tuple[Spot, ...]]], now: float) -> None:
+def promise(state: State, moves: Sequence[tuple[Job, tuple[Placement, ...]]], now: float) -> None:
     """Give each job its new place instead of the present one, all of them or (BadPlan) none: two may change places."""
-    before = [(job, job.spots) for job, _ in moves]
+    before = [(job, job.placements) for job, _ in moves]
     try:
         for job, _ in moves:
             state.promise(job, (), fixed=True)
-        for job, spots in moves:
-            state.promise(job, spots, fixed=True)
+        for job, placements in moves:
+            state.promise(job, placements, fixed=True)
     except BadPlan:
         for job, _ in moves:
             state.promise(job, (), fixed=True)
-        for job, spots in before:
-            state.put_back(job, spots)
+        for job, placements in before:
+            state.put_back(job, placements)
         raise
-    for job, spots in moves:
+    for job, placements in moves:
         source = tuple(worker.node for worker in state.attempts[job.id].crew)
-        state.set_move(job, Move(now, source, spots))
+        state.set_move(job, Move(now, source, placements))
     state.stale = True  # what was left is free for others as soon as it is really left
 
 
@@ -149,7 +149,7 @@ def arrived(state: State, job: Job, now: float) -> None:
     lost = max(0.0, now - move.since)
     job.migrations += 1
     job.migration_seconds += lost
-    source, target = _names(move.source), _names(spot.node for spot in job.spots)
+    source, target = _names(move.source), _names(placement.node for placement in job.placements)
     cause = f"moved from {', '.join(source)} to {', '.join(target)}; {format_duration(lost)} lost"
     data: dict[str, object] = {"from": source, "to": target, "seconds": round(lost, 6)}
     state.record(now, "migrated", cause, job, data=data)
@@ -158,7 +158,7 @@ def arrived(state: State, job: Job, now: float) -> None:
 def give_up(state: State, job: Job, now: float, why: str) -> None:
     """It does not go there after all."""
     if job.move is not None:
-        target = ", ".join(_names(spot.node for spot in job.move.to))
+        target = ", ".join(_names(placement.node for placement in job.move.to))
         state.set_move(job, None)
         state.touch(job)
         state.record(now, "not_migrated", f"not moved to {target}: {why}", job)
@@ -167,7 +167,7 @@ def give_up(state: State, job: Job, now: float, why: str) -> None:
 def withdraw(state: State, name: NodeName, now: float, why: str) -> None:
     """The node takes nothing new: whoever was promised something there, and is not there yet, waits like others."""
     for job in list(state.jobs.values()):
-        if job.pinned or not any(spot.node == name for spot in job.spots):
+        if job.suspended_at or not any(placement.node == name for placement in job.placements):
             continue  # a suspended job can be nowhere else
         if job.id in state.growing and any(s.node == name for s in growth.missing(job, state.attempts[job.id])):
             growth.give_up(state, job)
@@ -188,11 +188,11 @@ def promise_again(state: State, job: Job) -> None:
     ):
         return
     state.rearrange(job, ())
-    nodes = [state.ledger.node(spot.node) for spot in job.move.to]
+    nodes = [state.ledger.node(placement.node) for placement in job.move.to]
     try:
         if not all(node and node.node.state is NodeState.UP for node in nodes):
             raise BadPlan("a node of it takes no jobs any more")
-        state.promise(job, job.move.to, fixed=not job.gives_way)
+        state.promise(job, job.move.to, fixed=not job.is_preemptible)
     except BadPlan:
         state.set_move(job, None)  # it waits like others
         return

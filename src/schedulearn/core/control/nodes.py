@@ -123,7 +123,7 @@ def remove_empty(state: State, now: float) -> None:
 def _is_empty(state: State, name: NodeName) -> bool:
     if any(lease.node == name for lease in state.leases.values()):
         return False
-    return not any(spot.node == name for job in state.jobs.values() for spot in job.spots)
+    return not any(placement.node == name for job in state.jobs.values() for placement in job.placements)
 
 
 def _set_state(state: State, name: NodeName, wanted: NodeState, **more: object) -> None:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from schedulearn.core.control.kinds import Entry, Kind, Kinds
-from schedulearn.core.control.runners import rank
+from schedulearn.core.control.running_jobs import rank
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.shape import Shape
@@ -51,7 +51,7 @@ class Queue:
         if job.id not in self._entries:
             self.demand[shape.pool] += shape.workers.want * shape.slots
             self._counts[shape.pool] += 1
-            if job.pinned:
+            if job.suspended_at:
                 self.suspended[shape.pool][job.id] = job
         self._added += 1
         entry = (rank(job, self.order, self.facts, now), self._added, job)

@@ -1,6 +1,6 @@
 """From a decision to promises, attempts, leases and commands: stop and shrink first, start when the place is free."""
 
-from schedulearn.core.control import cores, growth, hot, moves
+from schedulearn.core.control import cores, growth, live_resize, moves
 from schedulearn.core.control.allocation import Decision
 from schedulearn.core.control.free import free_now
 from schedulearn.core.control.hysteresis import drop_what_does_not_pay
@@ -11,7 +11,7 @@ from schedulearn.core.control.stopping import stop_attempt
 from schedulearn.core.domain.commands import StartAttempt
 from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import AttemptId, JobId, WorkerId
-from schedulearn.core.domain.job import Attempt, Job, Lease, Move, Spot, Worker
+from schedulearn.core.domain.job import Attempt, Job, Lease, Move, Placement, Worker
 from schedulearn.core.domain.states import JobState, StopReason, Trigger
 
 
@@ -19,20 +19,22 @@ def check(state: State, decision: Decision) -> None:
     """Refuse a plan that breaks an invariant, before anything is changed. Looks only at what changes."""
     seen: set[JobId] = set()
     for number in decision.stops:
-        if number in seen or number not in state.jobs or not state.jobs[number].spots:
+        if number in seen or number not in state.jobs or not state.jobs[number].placements:
             raise BadPlan(f"job {number} has nothing that could be taken away")
         seen.add(number)
     for grant in decision.grants:
         job = state.jobs.get(grant.job)
-        if job is None or grant.job in seen or (not job.spots and grant.job not in state.queue):
+        if job is None or grant.job in seen or (not job.placements and grant.job not in state.queue):
             raise BadPlan(f"job {grant.job} cannot be given anything now")
         seen.add(grant.job)
         workers = job.shape.workers
-        if not workers.min <= len(grant.spots) <= workers.max:
-            raise BadPlan(f"job {grant.job} got {len(grant.spots)} workers, allowed are {workers.min}..{workers.max}")
+        if not workers.min <= len(grant.placements) <= workers.max:
+            raise BadPlan(
+                f"job {grant.job} got {len(grant.placements)} workers, allowed are {workers.min}..{workers.max}"
+            )
         if grant.cores and not 0 < job.shape.least_cores <= grant.cores:
             raise BadPlan(f"job {grant.job} got {grant.cores} whole cores, and needs {job.shape.least_cores}")
-        if job.pinned and grant.spots != job.pinned:
+        if job.suspended_at and grant.placements != job.suspended_at:
             raise BadPlan(f"job {grant.job} is suspended and can go on only where it is")
 
 
@@ -40,7 +42,7 @@ def reconcile(state: State, decision: Decision, now: float) -> None:
     """Write a decision into the state, and collect the commands that follow."""
     check(state, decision)
     drop_what_does_not_pay(state, decision, now)
-    before = {grant.job: state.jobs[grant.job].spots for grant in decision.grants}
+    before = {grant.job: state.jobs[grant.job].placements for grant in decision.grants}
     stopped = [state.jobs[number] for number in decision.stops]
     suspended = {job.id for job in stopped if suspends(state, job)}
     for number in suspended:
@@ -58,7 +60,7 @@ def reconcile(state: State, decision: Decision, now: float) -> None:
             started.append(job)
             state.queue.remove(job.id)
             state.pending[job.id] = None
-    if state.queue.order.keeps_marks:
+    if state.queue.order.keeps_state:
         _note_marks(state, started, stopped, now)
     start_ready(state, now)
 
@@ -66,13 +68,15 @@ def reconcile(state: State, decision: Decision, now: float) -> None:
 def nothing_to_decide(state: State, now: float) -> None:
     """Nobody waits, and nobody would grow."""
     state.decided(Decision(memory=state.memory), now)
-    if state.queue.order.keeps_marks:
+    if state.queue.order.keeps_state:
         state.queue.order.decided((), (), state.jobs, state.memory)
 
 
 def _promise_all(state: State, decision: Decision, stopped: list[Job], suspended: set[JobId]) -> None:
     """All promises of a decision, or none of them."""
-    undone = [(job, job.spots, job.cores) for job in (*stopped, *(state.jobs[grant.job] for grant in decision.grants))]
+    undone = [
+        (job, job.placements, job.cores) for job in (*stopped, *(state.jobs[grant.job] for grant in decision.grants))
+    ]
     try:
         for job in stopped:
             if job.id in suspended:
@@ -80,15 +84,15 @@ def _promise_all(state: State, decision: Decision, stopped: list[Job], suspended
             else:
                 state.promise(job, ())
         for grant in decision.grants:  # who moves makes room first
-            if len(grant.spots) == state.jobs[grant.job].workers:
+            if len(grant.placements) == state.jobs[grant.job].workers:
                 state.promise(state.jobs[grant.job], ())
-        for grant in sorted(decision.grants, key=lambda g: len(g.spots) > state.jobs[g.job].workers):
-            state.promise(state.jobs[grant.job], grant.spots, cores=grant.cores or None)
+        for grant in sorted(decision.grants, key=lambda g: len(g.placements) > state.jobs[g.job].workers):
+            state.promise(state.jobs[grant.job], grant.placements, cores=grant.cores or None)
     except BadPlan:
         for job, *_ in undone:
             state.promise(job, ())
-        for job, spots, had in undone:
-            state.promise(job, spots, cores=had)
+        for job, placements, had in undone:
+            state.promise(job, placements, cores=had)
             if job.id in suspended:
                 state.unpin(job)
         raise
@@ -96,36 +100,36 @@ def _promise_all(state: State, decision: Decision, stopped: list[Job], suspended
 
 def _take_away(state: State, job: Job, now: float, suspended: set[JobId]) -> None:
     """Others go first."""
-    state.holders[job.shape.pool].pop(job.id, None)
+    state.adjustable[job.shape.pool].pop(job.id, None)
     state.pending.pop(job.id, None)
     moves.give_up(state, job, now, "others go first")
     if job.id in suspended:
         suspend(state, job, now)
-    elif job.id in state.attempts and not job.pinned:
+    elif job.id in state.attempts and not job.suspended_at:
         job.preemptions += 1
         if job.state is JobState.STOPPING:
             job.stop = state.attempts[job.id].stop = StopReason.PREEMPT
         else:
             stop_attempt(state, job, StopReason.PREEMPT, now, "others go first")
     else:  # it was only promised something
-        if job.cores and not job.pinned:
+        if job.cores and not job.suspended_at:
             state.set_cores(job, 0)
         state.queue.add(job, now)
 
 
-def _resize(state: State, job: Job, before: tuple[Spot, ...], in_place: bool, now: float) -> None:
+def _resize(state: State, job: Job, before: tuple[Placement, ...], shared_places: bool, now: float) -> None:
     if job.move is not None:
-        state.set_move(job, job.move._replace(to=job.spots))
+        state.set_move(job, job.move._replace(to=job.placements))
         state.touch(job)
     if job.id not in state.attempts:
         return  # it has not started yet: it simply starts with another size
     if job.state is JobState.STOPPING:
         return
-    if in_place:
+    if shared_places:
         cores.grow(state, job, now)
     elif len(before) == job.workers:
         job.resized_at = now
-        state.set_move(job, Move(now, tuple(spot.node for spot in before), job.spots))
+        state.set_move(job, Move(now, tuple(placement.node for placement in before), job.placements))
         stop_attempt(state, job, StopReason.MIGRATE, now, "moves: others have their turn in its place")
     else:
         resize(state, job, len(before), now)
@@ -146,13 +150,13 @@ def start_ready(state: State, now: float) -> None:
     """Start those who were promised a place that is now free, and let those grow who were promised more."""
     for number in list(state.pending):
         job = state.jobs[number]
-        if job.state is JobState.QUEUED and free_now(state, job, job.spots):
+        if job.state is JobState.QUEUED and free_now(state, job, job.placements):
             del state.pending[number]
-            (go_on if job.pinned else _start)(state, job, now)
+            (go_on if job.suspended_at else _start)(state, job, now)
     for number in list(state.growing):
         job = state.jobs[number]
-        if free_now(state, job, job.spots if job.cores else growth.missing(job, state.attempts[number])):
-            (cores.widen if job.cores else hot.grow)(state, job, now)
+        if free_now(state, job, job.placements if job.cores else growth.missing(job, state.attempts[number])):
+            (cores.widen if job.cores else live_resize.grow)(state, job, now)
 
 
 def _start(state: State, job: Job, now: float) -> None:
@@ -160,17 +164,18 @@ def _start(state: State, job: Job, now: float) -> None:
     attempt = Attempt(AttemptId(job.id, job.attempt), created_at=now)
     number, newest, amounts = job.id, job.attempt, job.shape.per_worker
     leases = [
-        Lease(WorkerId(number, newest, rank), node, amounts, devices) for rank, (node, devices) in enumerate(job.spots)
+        Lease(WorkerId(number, newest, rank), node, amounts, devices)
+        for rank, (node, devices) in enumerate(job.placements)
     ]
     attempt.workers = [Worker(worker, node, devices) for worker, node, _, devices in leases]
     state.lease_anew(leases)
     state.attempts[job.id] = attempt
     state.changes.attempts[attempt.id] = attempt
     state.hold(job)
-    state.move(job, Trigger.START, now, _where(job) if state.keeps_history else "", workers=len(job.spots))
+    state.move(job, Trigger.START, now, _where(job) if state.keeps_history else "", workers=len(job.placements))
     state.command(StartAttempt(attempt.id))
 
 
 def _where(job: Job) -> str:
     with_cores = f" with {job.cores} core{'s' * (job.cores > 1)}" if job.cores else ""
-    return "starts on " + ", ".join(sorted({spot.node for spot in job.spots})) + with_cores
+    return "starts on " + ", ".join(sorted({placement.node for placement in job.placements})) + with_cores

@@ -3,23 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from schedulearn.core.control import growth, hot, moves
-from schedulearn.core.control.allocation import Undo, keep_spots
+from schedulearn.core.control import growth, live_resize, moves
+from schedulearn.core.control.allocation import Undo, keep_placements
 from schedulearn.core.control.book import beyond
 from schedulearn.core.control.free import free_now
 from schedulearn.core.control.ledger import Ledger, NodeLedger
 from schedulearn.core.control.state import State
 from schedulearn.core.control.stopping import stop_attempt
 from schedulearn.core.domain.errors import Conflict
-from schedulearn.core.domain.job import Job, Spot
+from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.spec import Launcher, Preemptible, Workers
 from schedulearn.core.domain.states import PASSING, WITH_WORKERS, JobState, StopReason
 
 
 def resize(state: State, job: Job, before: int, now: float) -> None:
-    """It runs, and was just promised another number of spots than before."""
+    """It runs, and was just promised another number of placements than before."""
     job.resized_at = now
-    if job.spec.hot and job.state is JobState.RUNNING and hot.regroup(state, job, now):
+    if job.spec.resizes_live and job.state is JobState.RUNNING and live_resize.regroup(state, job, now):
         return
     job.resizes += 1
     stop_attempt(state, job, StopReason.RESIZE, now, f"resized from {before} to {job.workers} workers")
@@ -38,30 +38,30 @@ def set_range(state: State, job: Job, asked: Mapping[str, int] | None, now: floa
     if job.cores and asked["max"] > 1:
         raise Conflict(f"job {job.id} has whole cores of its machine: it can have several workers when it starts anew")
     growth.give_up(state, job)  # what counts is what it has; how far it grows is decided anew
-    workers, before = Workers(**asked), job.spots
-    has_workers = bool(job.pinned) or job.state in WITH_WORKERS
-    spots = spots_within(state.ledger, job, workers) if has_workers else before
-    if spots != before and job.id in state.attempts and state.attempts[job.id].finishing:
+    workers, before = Workers(**asked), job.placements
+    has_workers = bool(job.suspended_at) or job.state in WITH_WORKERS
+    placements = placements_within(state.ledger, job, workers) if has_workers else before
+    if placements != before and job.id in state.attempts and state.attempts[job.id].finishing:
         raise Conflict(f"job {job.id} is about to end: its number of workers cannot change any more")
-    if len(spots) > len(before):
-        _take_at_once(state, job, spots[len(before) :])
+    if len(placements) > len(before):
+        _take_at_once(state, job, placements[len(before) :])
     _set(state, job, workers, now)
-    if len(spots) > len(before):
+    if len(placements) > len(before):
         resize(state, job, len(before), now)
         if job.id in state.growing:
-            hot.grow(state, job, now)
-    elif len(spots) < len(before):
-        state.shed(job, beyond(before, spots))
+            live_resize.grow(state, job, now)
+    elif len(placements) < len(before):
+        state.shed(job, beyond(before, placements))
         resize(state, job, len(before), now)
     elif _is_only_promised(state, job) and not workers.min <= len(before) <= workers.max:
         _take_back(state, job, now)
 
 
-def _take_at_once(state: State, job: Job, spots: tuple[Spot, ...]) -> None:
+def _take_at_once(state: State, job: Job, placements: tuple[Placement, ...]) -> None:
     """A job below its least would be no valid one after a restart: its new workers must be able to start now."""
-    state.gain(job, spots)
-    if job.spec.hot and not free_now(state, job, growth.missing(job, state.attempts[job.id])):
-        state.shed(job, spots)
+    state.gain(job, placements)
+    if job.spec.resizes_live and not free_now(state, job, growth.missing(job, state.attempts[job.id])):
+        state.shed(job, placements)
         raise Conflict(f"job {job.id} has {job.workers} workers; others have not left the place for more: ask again")
 
 
@@ -69,18 +69,18 @@ def _set(state: State, job: Job, workers: Workers, now: float) -> None:
     waits = job.id in state.queue
     state.queue.remove(job.id)
     job.spec = replace(job.spec, workers=workers)
-    if not job.pinned:  # one that is suspended can go on as it is, and in no other way
+    if not job.suspended_at:  # one that is suspended can go on as it is, and in no other way
         state.set_cores(job, job.cores)
     if waits:
         state.requeue(job, now)
-    holders = state.holders[job.shape.pool]
-    if job.id in holders:
-        holders[job.id] = job
+    adjustable = state.adjustable[job.shape.pool]
+    if job.id in adjustable:
+        adjustable[job.id] = job
 
 
 def _is_only_promised(state: State, job: Job) -> bool:
     """Whether it was promised a place, and waits for it or is on the way there."""
-    return bool(job.spots) and (job.id in state.pending or job.stop in PASSING)
+    return bool(job.placements) and (job.id in state.pending or job.stop in PASSING)
 
 
 def _take_back(state: State, job: Job, now: float) -> None:
@@ -92,38 +92,38 @@ def _take_back(state: State, job: Job, now: float) -> None:
         state.requeue(job, now)
 
 
-def spots_within(ledger: Ledger, job: Job, workers: Workers) -> tuple[Spot, ...]:
+def placements_within(ledger: Ledger, job: Job, workers: Workers) -> tuple[Placement, ...]:
     """Where a job that has workers has them if it may have so many; Conflict says why that cannot be."""
-    have = len(job.pinned or job.spots)
+    have = len(job.suspended_at or job.placements)
     size = min(max(have, workers.want), workers.max)
     if size == have:
-        return job.spots
+        return job.placements
     _check_may_change(job, have)
     if size < have:
         # Of one whose workers come and go those with the lowest ranks stay: they have long been there.
-        return job.spots[:size] if job.spec.hot else tuple(keep_spots(job.spots, size))
-    return (*job.spots, *_room_for(ledger, job, size - have))
+        return job.placements[:size] if job.spec.resizes_live else tuple(keep_placements(job.placements, size))
+    return (*job.placements, *_room_for(ledger, job, size - have))
 
 
 def _check_may_change(job: Job, have: int) -> None:
     has = f"job {job.id} has {have} worker{'s' * (have > 1)}"
-    if job.pinned:
+    if job.suspended_at:
         raise Conflict(f"{has}, and is suspended: ask again when it runs, or for a range with {have} in it")
     if job.state is not JobState.RUNNING:
         raise Conflict(f"{has}, and is {job.state}: ask again when it runs, or for a range with {have} in it")
     if job.spec.launcher is Launcher.HOROVOD and job.spec.workers.min == job.spec.workers.max:
         raise Conflict(f"{has}, and Horovod was started for just so many: cancel it, and submit it again")
-    if not (job.spec.hot or job.gives_way):
+    if not (job.spec.resizes_live or job.is_preemptible):
         why = "preemptible is false" if job.spec.preemptible is Preemptible.NO else "no checkpoint of it was seen yet"
         raise Conflict(f"{has}; for another number it would have to be stopped, and it may not be: {why}")
 
 
-def _room_for(ledger: Ledger, job: Job, more: int) -> list[Spot]:
-    """So many free spots, on its own nodes first; Conflict if there are not so many."""
-    undo, found = Undo(ledger), list[Spot]()
+def _room_for(ledger: Ledger, job: Job, more: int) -> list[Placement]:
+    """So many free placements, on its own nodes first; Conflict if there are not so many."""
+    undo, found = Undo(ledger), list[Placement]()
     try:
         while len(found) < more and (node := _node_with_room(ledger, job)):
-            found.append(Spot(node.name, node.pick_devices(job.shape)))
+            found.append(Placement(node.name, node.pick_devices(job.shape)))
             undo.take(job.shape, found[-1:])
     finally:
         undo.all()
@@ -135,6 +135,8 @@ def _room_for(ledger: Ledger, job: Job, more: int) -> list[Spot]:
 
 
 def _node_with_room(ledger: Ledger, job: Job) -> NodeLedger | None:
-    own = [node for name in dict.fromkeys(spot.node for spot in job.spots) if (node := ledger.node(name))]
+    own = [
+        node for name in dict.fromkeys(placement.node for placement in job.placements) if (node := ledger.node(name))
+    ]
     others = [] if job.spec.launcher is Launcher.HOROVOD else [node for _, node in ledger.by_room(job.shape)]
     return next((node for node in (*own, *others) if node.room_for(job.shape)), None)

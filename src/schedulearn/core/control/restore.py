@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from schedulearn.core.control import growth, hot, moves
+from schedulearn.core.control import growth, live_resize, moves
 from schedulearn.core.control.state import REGROW_AFTER, State, back_off, belongs_to
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Attempt, Job, Lease
@@ -31,7 +31,7 @@ def restore(
     present = list(jobs)
     if state.memory is not memory:
         for job in present:
-            job.mark = None
+            job.order_state = None
     follow(state, present, (), attempts, leases, nodes, now)
     return state
 
@@ -60,10 +60,10 @@ def follow(
     for attempt in state.attempts.values():
         _count_from_now(state.jobs[attempt.id.job], now)
         _promise_again(state, state.jobs[attempt.id.job], attempt)
-        hot.watch_leavers(state, state.jobs[attempt.id.job])
+        live_resize.watch_leavers(state, state.jobs[attempt.id.job])
     for attempt in state.attempts.values():
         job = state.jobs[attempt.id.job]
-        if job.state is JobState.STOPPING and job.stop not in PASSING and not job.pinned:
+        if job.state is JobState.STOPPING and job.stop not in PASSING and not job.suspended_at:
             _promise_ended(state, job, attempt)
     for job in anew.values():
         moves.promise_again(state, job)
@@ -103,12 +103,12 @@ def _promise_again(state: State, job: Job, attempt: Attempt) -> None:
         return
     state.set_cores(job, growth.cores_held(state, job, attempt))
     there = attempt.members if job.state is JobState.STOPPING else attempt.crew
-    spots = tuple(growth.spot_of(worker) for worker in there)
+    placements = tuple(growth.placement_of(worker) for worker in there)
     if _is_suspended(state, job, attempt):
-        state.pin(job, spots)
+        state.pin(job, placements)
         state.leaving.add(job.id)  # until it is confirmed, once more, that it stands still
         return
-    state.occupy(job, spots)
+    state.occupy(job, placements)
     if job.state in (JobState.STARTING, JobState.RUNNING):
         state.hold(job)
 
@@ -119,7 +119,7 @@ def _promise_ended(state: State, job: Job, attempt: Attempt) -> None:
     for worker in attempt.crew:
         ledger = state.ledger.node(worker.node) if worker.ended_at is not None else None
         if ledger and ledger.fits(job.shape.per_worker, worker.devices):
-            state.occupy(job, [growth.spot_of(worker)])
+            state.occupy(job, [growth.placement_of(worker)])
 
 
 def _is_suspended(state: State, job: Job, attempt: Attempt) -> bool:
@@ -129,10 +129,10 @@ def _is_suspended(state: State, job: Job, attempt: Attempt) -> bool:
 
 
 def _index(state: State, job: Job, now: float) -> None:
-    if state.queue.order.keeps_marks:
-        if job.mark is None:
+    if state.queue.order.keeps_state:
+        if job.order_state is None:
             state.queue.order.joined(job, now, state.memory)
-        state.watch_mark(job, now)
+        state.watch_order_state(job, now)
     waits = {wanted for wanted in job.spec.depends_on if wanted in state.jobs}
     state.waits_for[job.id] = waits
     for wanted in waits:

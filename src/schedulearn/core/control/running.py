@@ -18,13 +18,13 @@ def now_runs(state: State, job: Job, attempt: Attempt, now: float, trigger: Trig
     if job.move is not None:
         moves.arrived(state, job, now)
     watch_time_limit(state, job, now)
-    if state.queue.order.keeps_marks:
-        state.watch_mark(job, now)
+    if state.queue.order.keeps_state:
+        state.watch_order_state(job, now)
 
 
 def accrue(job: Job, attempt: Attempt | None, now: float) -> None:
     """From now on count running time and service, or stop counting."""
-    workers = len(attempt.crew if job.spec.hot else attempt.workers) if attempt else 0
+    workers = len(attempt.crew if job.spec.resizes_live else attempt.workers) if attempt else 0
     each = job.spec.resources.gpus or job.cores or job.spec.resources.cpus_min
     job.ran = job.ran.settle(now, 1.0 if attempt else 0.0)
     job.attained = job.attained.settle(now, workers * each)
@@ -41,7 +41,7 @@ def watch_time_limit(state: State, job: Job, now: float) -> None:
 def pause(state: State, job: Job, attempt: Attempt, now: float) -> None:
     """It keeps all it has, and nobody takes that away meanwhile. What it was only promised it does not get."""
     growth.give_up(state, job)
-    state.holders[job.shape.pool].pop(job.id, None)
+    state.adjustable[job.shape.pool].pop(job.id, None)
     accrue(job, None, now)
     _tell_to_pause(state, attempt)
 
@@ -72,7 +72,7 @@ def suspend(state: State, job: Job, now: float) -> None:
 def pause_confirmed(state: State, job: Job, attempt: Attempt, worker: Worker, now: float) -> None:
     """A worker stands still. If that is for the sake of others, only its memory remains leased."""
     worker.started_at = now if worker.started_at is None else worker.started_at
-    if not job.pinned or worker.left_at is not None:
+    if not job.suspended_at or worker.left_at is not None:
         return  # its user paused it, or it goes on already, or leaves
     worker.paused = True
     if worker.id in state.leases:
@@ -84,7 +84,7 @@ def pause_confirmed(state: State, job: Job, attempt: Attempt, worker: Worker, no
 
 def settle(state: State, job: Job, attempt: Attempt) -> None:
     """Those who were promised its place need not wait for a suspended job of which nothing moves any more."""
-    if job.pinned and attempt.stands_still:
+    if job.suspended_at and attempt.stands_still:
         state.leaving.discard(job.id)
 
 
@@ -100,7 +100,7 @@ def go_on(state: State, job: Job, now: float) -> None:
 def suspends(state: State, job: Job) -> bool:
     """Whether this job, which loses its place, is suspended instead of stopped."""
     able = job.state in (JobState.STARTING, JobState.RUNNING)
-    return able and not job.pinned and state.queue.order.suspends and job.id in state.attempts
+    return able and not job.suspended_at and state.queue.order.suspends and job.id in state.attempts
 
 
 def _tell_to_pause(state: State, attempt: Attempt) -> None:

@@ -115,9 +115,9 @@ class State(Book):
     def enqueue(self, job: Job, now: float) -> None:
         """It may be started from now on."""
         order = self.queue.order
-        if order.keeps_marks:
+        if order.keeps_state:
             order.joined(job, now, self.memory)
-            self.watch_mark(job, now)
+            self.watch_order_state(job, now)
             self.touch(job)
         self.requeue(job, now)
 
@@ -133,10 +133,10 @@ class State(Book):
         return shape in self._refused or (self.queue.kind_of(shape) in self._passed if self._passed else False)
 
     def rank_anew(self, job: Job, now: float) -> None:
-        """Something has changed that says who goes first: its priority, its mark, or whether it yields."""
+        """Its place in the order may be another: by its priority, the order's note on it, or because it yields."""
         if job.id in self.queue:
             self.queue.add(job, now)
-        self.holders[job.shape.pool].renew(job)
+        self.adjustable[job.shape.pool].renew(job)
         self.stale = True
 
     def set_order(self, order: Order, now: float, *, counts_cores: bool = False) -> None:
@@ -145,13 +145,13 @@ class State(Book):
         self.queue = Queue(order, self.queue.facts)
         self.memory = new_memory(order)
         self._turns_end = False
-        held = [job for pool in self.holders.values() for job in pool.values()]
-        # The others, too: nobody may come back later with a mark of another order, or with none.
+        held = [job for pool in self.adjustable.values() for job in pool.values()]
+        # The others, too: none may come back later with the note of another order, or with none.
         for job in {job.id: job for job in (*held, *waiting, *self.jobs.values())}.values():
-            job.mark = None
-            if order.keeps_marks:
+            job.order_state = None
+            if order.keeps_state:
                 order.joined(job, now, self.memory)
-                self.watch_mark(job, now)
+                self.watch_order_state(job, now)
             if job.state in (JobState.STARTING, JobState.RUNNING):
                 self.hold(job)
             self.touch(job)
@@ -171,11 +171,11 @@ class State(Book):
 
     def hold(self, job: Job) -> None:
         """Say whether a policy may take away or change what this job, which has an attempt, has."""
-        free = job.gives_way or self.queue.order.suspends or (self.counts_cores and job.shape.least_cores > 0)
-        if job.spots and free and not (job.spec.hot and self._is_finishing(job)):
-            self.holders[job.shape.pool][job.id] = job
+        free = job.is_preemptible or self.queue.order.suspends or (self.counts_cores and job.shape.least_cores > 0)
+        if job.placements and free and not (job.spec.resizes_live and self._is_finishing(job)):
+            self.adjustable[job.shape.pool][job.id] = job
         else:
-            self.holders[job.shape.pool].pop(job.id, None)
+            self.adjustable[job.shape.pool].pop(job.id, None)
 
     def _is_finishing(self, job: Job) -> bool:
         attempt = self.attempts.get(job.id)
@@ -195,9 +195,9 @@ class State(Book):
         """A suspended job no longer waits for its turn, or for others to leave. Its memory it keeps."""
         self.queue.remove(job.id)
         self.pending.pop(job.id, None)
-        if job.spots:
+        if job.placements:
             self.promise(job, ())
-            self.holders[job.shape.pool].pop(job.id, None)
+            self.adjustable[job.shape.pool].pop(job.id, None)
             self.stale = self.slots_freed = True
 
     # --- timers
@@ -206,7 +206,7 @@ class State(Book):
         """Look at this job again at that time."""
         heapq.heappush(self._timers, (at, job.id))
 
-    def watch_mark(self, job: Job, now: float) -> None:
+    def watch_order_state(self, job: Job, now: float) -> None:
         if self.queue.order.takes_turns and not self._turns_end:
             return
         at = self.queue.order.expires(job, now)
@@ -214,17 +214,17 @@ class State(Book):
             self.wake_for(job, at)
 
     @property
-    def marks_change(self) -> bool:
-        """Whether a timer that has run out may be that of a mark."""
+    def order_state_changes(self) -> bool:
+        """Whether a timer that has run out may be that of an order's note."""
         order = self.queue.order
-        return order.keeps_marks and (self._turns_end or not order.takes_turns)
+        return order.keeps_state and (self._turns_end or not order.takes_turns)
 
     def watch_turns(self, now: float) -> None:
         """After a decision: where jobs take turns, somebody's turn ends only while somebody else waits."""
         before, self._turns_end = self._turns_end, bool(self.queue)
         if self.queue.order.takes_turns and self._turns_end and not before:
             for number in self.attempts:
-                self.watch_mark(self.jobs[number], now)
+                self.watch_order_state(self.jobs[number], now)
 
     def due(self, now: float) -> list[JobId]:
         """The jobs whose timers have run out. A timer may be stale: whoever asks looks at the job itself."""
@@ -242,7 +242,7 @@ class State(Book):
 
 
 def new_memory(order: Order) -> Memory:
-    """An empty memory, signed: what another order has left, here or as marks on jobs, is of no use."""
+    """An empty memory, signed: what another order has left, here or on jobs, is of no use."""
     return {_ORDER: type(order).__name__}
 
 

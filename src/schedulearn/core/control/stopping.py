@@ -16,11 +16,11 @@ def stop_attempt(
     attempt.stop_asked_at = now
     if reason not in PASSING:  # it will not come back: nothing about its place is to be decided any more
         growth.give_up(state, job)
-        state.holders[job.shape.pool].pop(job.id, None)
+        state.adjustable[job.shape.pool].pop(job.id, None)
     else:
         state.leaving.add(job.id)
         state.growing.pop(job.id, None)  # what it is promised now is for its next attempt
-    if job.pinned:
+    if job.suspended_at:
         state.withdraw(job)
         if job.shape.gpus:
             grace = 0.0  # to end in peace it would have to use devices that are somebody else's by now

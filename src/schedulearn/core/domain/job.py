@@ -14,7 +14,7 @@ from schedulearn.core.domain.spec import YIELD, JobSpec, Preemptible
 from schedulearn.core.domain.states import JobState, StopReason
 
 
-class Spot(NamedTuple):
+class Placement(NamedTuple):
     """Where one worker is."""
 
     node: NodeName
@@ -26,14 +26,14 @@ class Move(NamedTuple):
 
     since: float
     source: tuple[NodeName, ...]  # the nodes that it leaves, one for each worker
-    to: tuple[Spot, ...]
+    to: tuple[Placement, ...]
 
 
-def grouped(spots: Sequence[Spot]) -> Iterable[tuple[Spot, int]]:
+def grouped(placements: Sequence[Placement]) -> Iterable[tuple[Placement, int]]:
     """Equal neighbours counted together: most jobs have all their workers in one place."""
-    if spots and spots.count(spots[0]) == len(spots):
-        return ((spots[0], len(spots)),)
-    return [(spot, len(list(equal))) for spot, equal in groupby(spots)]
+    if placements and placements.count(placements[0]) == len(placements):
+        return ((placements[0], len(placements)),)
+    return [(placement, len(list(equal))) for placement, equal in groupby(placements)]
 
 
 class Accrual(NamedTuple):
@@ -87,9 +87,13 @@ class Job:
     forget: bool = False  # delete it as soon as it has stopped
     resized_at: float = field(init=False, default=float("-inf"))  # when it last changed its size; not stored
     checkpointed: bool = field(init=False, default=False)  # a checkpoint of it was seen; found again after a restart
-    mark: Any = None  # the order stage's own note on it: plain JSON
-    spots: tuple[Spot, ...] = field(init=False, default=())  # where its workers are, or will be once others left
-    pinned: tuple[Spot, ...] = field(init=False, default=())  # where it is suspended: there it goes on, or nowhere
+    order_state: Any = None  # the order stage's own note on it: plain JSON
+    placements: tuple[Placement, ...] = field(
+        init=False, default=()
+    )  # where its workers are, or will be once others left
+    suspended_at: tuple[Placement, ...] = field(
+        init=False, default=()
+    )  # where it is suspended: there it goes on, or nowhere
     cores: int = field(init=False, default=0)  # whole ones that it was given; 0: they are not counted
     shape: Shape = field(init=False)  # what it needs to run; derived from the spec, and from the cores it was given
 
@@ -99,7 +103,7 @@ class Job:
     @property
     def workers(self) -> int:
         """How many workers it has been promised; 0 while it waits."""
-        return len(self.spots)
+        return len(self.placements)
 
     @property
     def cpus_asked(self) -> float:
@@ -112,7 +116,7 @@ class Job:
         return min(self.cpus_asked, self.cores) if self.cores else self.cpus_asked
 
     @property
-    def gives_way(self) -> bool:
+    def is_preemptible(self) -> bool:
         """Whether it may be pre-empted and resized: it loses little by that."""
         asked = self.spec.preemptible
         return asked is Preemptible.YES or (asked is Preemptible.AUTO and self.checkpointed)
@@ -175,7 +179,7 @@ class Attempt:
     def running(self) -> list[Worker]:
         return [w for w in self.workers if w.ended_at is None]
 
-    # Workers come and go only in an attempt of a hot job; in all others the crew is all of them.
+    # Workers come and go only in an attempt that is resized live; in all others the crew is all of them.
 
     @property
     def crew(self) -> list[Worker]:

@@ -106,7 +106,7 @@ class JobSpec:
     notify: tuple[str, ...] = ()
 
     @property
-    def hot(self) -> bool:
+    def resizes_live(self) -> bool:
         """Whether its workers may come and go while the others run on; else it is resized by stop and start."""
         return self.launcher in _HOT
 

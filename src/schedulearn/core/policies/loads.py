@@ -47,7 +47,7 @@ def loads_of(board: Board, memory: Memory) -> dict[NodeName, list[Load]]:
     for job in jobs:
         known = times[job.id] < math.inf
         seconds = times[job.id] if known else usual
-        for name in sorted({spot.node for spot in job.spots} & nodes.keys()):
+        for name in sorted({placement.node for placement in job.placements} & nodes.keys()):
             loads[name].append(Load(job, seconds, seconds * _part(job, nodes[name]), known))
     return loads
 
@@ -74,5 +74,5 @@ def _learn(times: Mapping[JobId, float], memory: Memory) -> float:
 def _part(job: Job, node: FreeNode) -> float:
     """The part of the machine that it can keep busy."""
     usable, _ = node.amounts(CPUS)
-    workers = sum(spot.node == node.name for spot in job.spots)
+    workers = sum(placement.node == node.name for placement in job.placements)
     return min(1.0, job.cpus * workers / usable) if usable > 0 else 1.0

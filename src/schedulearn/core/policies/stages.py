@@ -63,20 +63,20 @@ class KeyChanges(Enum):
 
 
 class Order:
-    """Who goes first? A subclass gives a key; the hooks are for orders that keep a mark on each job.
+    """Who goes first? A subclass gives a key; the hooks are for orders that keep a note of their own on each job.
 
     Priority is compared before the key, the serial number after it; jobs that have reached their target and yield come
-    after all others. A mark is the order's own note on a job (`job.mark`, plain JSON); only hooks change it, so that
+    after all others. That note (`job.order_state`, plain JSON) is changed by hooks alone, so that
     looking at a queue never changes it.
     """
 
     preemptive = False  # may a waiting job take the place of a running one?
     suspends = False  # is such a job suspended where it is, instead of stopped?
-    takes_turns = False  # do marks change by themselves only while somebody waits?
+    takes_turns = False  # does that note change by itself only while jobs wait?
     key_changes = KeyChanges.NEVER
     generation = 0  # goes up when the keys of all jobs have changed at once
     running_moves_forward = False  # does the key of a running job only fall between hooks, if the facts are steady?
-    keeps_marks = False  # whether the hooks below need to be called
+    keeps_state = False  # whether the hooks below need to be called
 
     def key(self, job: Job, now: float, facts: Facts) -> Key:
         raise NotImplementedError
@@ -94,11 +94,11 @@ class Order:
         return 0
 
     def expires(self, job: Job, now: float) -> float | None:
-        """When the mark of this job, running or waiting, changes by itself."""
+        """When the note on this job, running or waiting, changes by itself."""
         return None
 
     def expired(self, job: Job, now: float, memory: Memory) -> bool:
-        """That time may have come: look, and say whether the mark has changed."""
+        """That time may have come: look, and say whether it has changed."""
         return False
 
     def finished(self, job: Job, now: float, memory: Memory) -> None:
@@ -325,7 +325,7 @@ class Board(Protocol):
     facts: Facts
 
     def jobs(self) -> Sequence[Job]:
-        """All that have a place, or are on their way to one, by number; `job.spots` says where."""
+        """All that have a place, or are on their way to one, by number; `job.placements` says where."""
 
     def may_move(self, job: Job) -> bool:
         """Whether it runs (and is not on the move already), and loses little by a stop."""

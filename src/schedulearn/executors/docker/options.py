@@ -50,7 +50,7 @@ def container_options(
     uid, gid = identity(launch, rules)
     address = ""
     if isinstance(network, Network):
-        if not launch.spec.hot:
+        if not launch.spec.resizes_live:
             launch = replace(launch, master_addr=network.address(first_rank(launch)))
             address = network.address(launch.worker.rank)
         network = network.name

@@ -6,7 +6,7 @@ from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ports import Launch
 
 WORK, CHECKPOINT, CONTROL = "/work", "/checkpoint", "/schedulearn"  # the same paths in every container
-NOBODY = 65534
+NONE_RUNNING = 65534
 NETWORKS = "198.18.0.0/15"  # set aside for tests between networks: no real addresses, no server's own network
 
 
@@ -14,8 +14,8 @@ NETWORKS = "198.18.0.0/15"  # set aside for tests between networks: no real addr
 class Rules:
     """The same for every job on an engine."""
 
-    uid: int = NOBODY  # of jobs whose user was given none
-    gid: int = NOBODY
+    uid: int = NONE_RUNNING  # of jobs whose user was given none
+    gid: int = NONE_RUNNING
     mounts: tuple[str, ...] = ()  # folders of servers that jobs may mount; with :rw at the end also to write
     shared_checkpoints: str = ""  # a folder that is the same on every server; "": checkpoints are copied
     network: str | None = None  # the same for all; None: one for each attempt, or the host's where there is no bridge

@@ -165,7 +165,7 @@ def _network_of(launch: Launch, paths: WorkerPaths, site: Site) -> tuple[str, st
 def _wait_for_first(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Event) -> None:
     """The address that it has in their network is not there before it runs, and programs give up at once then."""
     first = first_rank(launch)
-    if launch.spec.workers.max <= 1 or launch.spec.hot or launch.worker.rank == first:
+    if launch.spec.workers.max <= 1 or launch.spec.resizes_live or launch.worker.rank == first:
         return
     leader = launch.worker._replace(rank=first)
     with site.aside():
@@ -184,7 +184,9 @@ def _made(launch: Launch, paths: WorkerPaths, site: Site, image: dict[str, Any],
     site.sight.check(binds, image["Id"], str(worker))
     if site.shared:
         binds.append(site.shared.bind(worker, identity(launch, rules)))
-    size = launch.spec.workers.max * (2 if launch.spec.hot else 1)  # who was told to leave is there for a while
+    size = launch.spec.workers.max * (
+        2 if launch.spec.resizes_live else 1
+    )  # who was told to leave is there for a while
     net = site.networks.hold(str(worker.of), str(worker), size) if network == OWN else network
     python_path = variable_of(image, "PYTHONPATH")
     options = container_options(launch, rules, image["Id"], containers.instance, net, binds, python_path)
@@ -221,7 +223,7 @@ def _orders(launch: Launch, ids: tuple[int, int], network: str, why_shared: str)
         "gid": ids[1],
         "memory": launch.spec.resources.memory,
         "carries_group": carries_group(launch),
-        "several": launch.spec.workers.max > 1 or launch.spec.hot,
+        "several": launch.spec.workers.max > 1 or launch.spec.resizes_live,
         "network": network,
         "why_shared": why_shared,
     }

@@ -330,7 +330,7 @@ class Simulation:
         if not want:
             return 1.0  # how fast it is is for the machine that it shares to say
         rate = 1.0 if job.workers == want else model.speedup(job.workers) / model.speedup(want)
-        if model.locality_penalty and len({spot.node for spot in job.spots}) > 1:
+        if model.locality_penalty and len({placement.node for placement in job.placements}) > 1:
             rate *= 1 - model.locality_penalty
         return rate
 

@@ -57,7 +57,7 @@ class EstimatedFacts:
         return self._with_curve(model, trace.learning, done)
 
     def remaining(self, job: Job, now: float) -> float:
-        if job.spots:
+        if job.placements:
             return self._remaining(job, now)
         kept = self._waiting.get(job.id)
         if kept is None or kept[0] != job.attempt:

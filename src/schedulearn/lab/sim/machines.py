@@ -121,14 +121,14 @@ class Machines:
         """Its job has begun to run where it was promised to, or goes on there."""
         if not model.trace.cpus:
             return  # cores do not matter to it
-        for name, workers in Counter(spot.node for spot in model.job.spots).items():
+        for name, workers in Counter(placement.node for placement in model.job.placements).items():
             if machine := self._machines.get(name):
                 machine.here[model.job.id] = SimulatedContainer(model, workers, now)
                 self._touched.add(name)
 
     def grown(self, job: Job) -> None:
         """It was given more cores where it is."""
-        self._touched |= {spot.node for spot in job.spots} & self._machines.keys()
+        self._touched |= {placement.node for placement in job.placements} & self._machines.keys()
 
     def left(self, job: JobId, nodes: Iterable[NodeName], now: float) -> float:
         """It runs there no more; the core-seconds that it has used since it arrived."""

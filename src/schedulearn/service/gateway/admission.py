@@ -10,11 +10,11 @@ from typing import Any
 
 from schedulearn.core.control.book import copy_at
 from schedulearn.core.control.ledger import Ledger, NodeLedger
-from schedulearn.core.control.moves import Destination, destinations, spots_on
-from schedulearn.core.control.resizing import spots_within
+from schedulearn.core.control.moves import Destination, destinations, placements_on
+from schedulearn.core.control.resizing import placements_within
 from schedulearn.core.domain.errors import ExecutorError, ImpossibleRequest, InvalidSpec
 from schedulearn.core.domain.ids import NodeName
-from schedulearn.core.domain.job import Job, Lease, Spot
+from schedulearn.core.domain.job import Job, Lease, Placement
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import CPUS, GPUS, MEMORY, Resources
 from schedulearn.core.domain.shape import Shape
@@ -146,7 +146,7 @@ def check_workers(row: JobRow, workers: Workers, nodes: Sequence[Node], leases: 
         return
     ledger, job = _placed(row, nodes, leases)
     job.checkpointed = _may_have_checkpoint(row, nodes, data)
-    spots_within(ledger, job, workers)
+    placements_within(ledger, job, workers)
 
 
 def _may_have_checkpoint(row: JobRow, nodes: Sequence[Node], data: Path) -> bool:
@@ -161,7 +161,7 @@ def _may_have_checkpoint(row: JobRow, nodes: Sequence[Node], data: Path) -> bool
 def check_move(row: JobRow, target: NodeName, nodes: Sequence[Node], leases: Sequence[Lease]) -> None:
     """InvalidSpec or Conflict say why not."""
     ledger, job = _placed(row, nodes, leases)
-    spots_on(ledger, job, target)
+    placements_on(ledger, job, target)
 
 
 def possible_moves(row: JobRow, nodes: Sequence[Node], leases: Sequence[Lease]) -> list[Destination]:
@@ -174,4 +174,4 @@ def _placed(row: JobRow, nodes: Sequence[Node], leases: Sequence[Lease]) -> tupl
     ledger = Ledger()
     for node in nodes:
         ledger.set_node(node, [(lease.amounts, lease.devices) for lease in leases if lease.node == node.name])
-    return ledger, copy_at(row.job, (Spot(place.node, place.devices) for place in row.placement))
+    return ledger, copy_at(row.job, (Placement(place.node, place.devices) for place in row.placement))

@@ -33,7 +33,7 @@ class Launcher:
         crew, here = attempt.crew, Counter[NodeName]()
         port, together = self._ports.next(), len({worker.node for worker in crew}) == 1
         leader = HERE if together else self._host_of(crew[0].node, url)
-        elsewhere = job.spec.hot and self._could_join(job, crew[0].node)
+        elsewhere = job.spec.resizes_live and self._could_join(job, crew[0].node)
         launches = []
         for worker in crew:
             launches.append(

@@ -10,7 +10,7 @@ from schedulearn.store import MOST_SERIES, Point, Store, Taken
 def add_reports(store: Store, worker: WorkerId, points: Sequence[Point], now: float) -> Taken:
     """Where workers come and go only the leader reports, and the curve goes on with the next one."""
     row = store.job(worker.job) if worker.rank else None
-    series = 0 if row and row.job.spec.hot else worker.rank
+    series = 0 if row and row.job.spec.resizes_live else worker.rank
     taken = store.add_points(worker.job, worker.attempt, worker.rank, "report", points, series)
     say_dropped(store, worker.job, taken, now)
     return taken

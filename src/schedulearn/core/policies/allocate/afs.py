@@ -83,7 +83,7 @@ def _start_in_turn(allocation: Allocation) -> None:
     growing, late = _Growing(allocation), _Growing(allocation)
     may_double = False
     for job in chain(allocation.secure(), allocation.claimants()):
-        if may_double and (allocation.preemptive or not job.spots):
+        if may_double and (allocation.preemptive or not job.placements):
             growing.hand_out(least_gain=1.0)
         if allocation.give(job, job.shape.workers.min):
             (late if job.yields else growing).add([job])

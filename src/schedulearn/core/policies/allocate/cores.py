@@ -15,10 +15,10 @@ class Admission:
 
     def open_to(self, job: Job) -> bool:
         """One that is suspended there has its memory already."""
-        return bool(job.pinned) or not self._all or self._leased < self._below * self._all
+        return bool(job.suspended_at) or not self._all or self._leased < self._below * self._all
 
     def let_in(self, job: Job, cores: int) -> None:
-        is_one_container = job.shape.least_cores > 0 and not job.pinned
+        is_one_container = job.shape.least_cores > 0 and not job.suspended_at
         self._leased += job.shape.per_worker[MEMORY] * (1 if is_one_container else cores)
 
 

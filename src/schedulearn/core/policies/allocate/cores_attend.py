@@ -23,7 +23,7 @@ class CoresAttend(Allocate):
         grow_the_running(allocation)
         admission = Admission(allocation, self._memory_below)
         for job in allocation.claimants():
-            if job.spots:
+            if job.placements:
                 grow(allocation, job)
                 continue
             free = allocation.room(job)

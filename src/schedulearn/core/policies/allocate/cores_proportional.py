@@ -21,7 +21,7 @@ class CoresProportional(Allocate):
         wanted = sum(asked(allocation, job) * allocation.ask(job).cost for job in allocation.waiting(all_of_them=True))
         factor = max(1.0, wanted / allocation.left) if allocation.left > 0 else math.inf
         for job in allocation.claimants():
-            if job.spots:
+            if job.placements:
                 grow(allocation, job)
                 continue
             least = allocation.ask(job).min

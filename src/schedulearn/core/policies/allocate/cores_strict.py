@@ -17,7 +17,7 @@ class CoresStrict(Allocate):
     def allocate(self, allocation: Allocation) -> float | None:
         admission = Admission(allocation, self._memory_below)
         for job in chain(allocation.secure(), allocation.claimants()):
-            if job.spots:
+            if job.placements:
                 allocation.give(job, allocation.ask(job).has)
             elif admission.open_to(job) and allocation.give(job, asked(allocation, job)):
                 admission.let_in(job, asked(allocation, job))

@@ -64,7 +64,7 @@ class _Sharing:
         for job in chain(allocation.secure(), allocation.claimants()):
             if not self._give(job, job.shape.workers.want) and job.id not in self._sizes:
                 self._passed[job.id] = job
-                self.without += 1 if job.spots else 0
+                self.without += 1 if job.placements else 0
 
     def compact(self) -> None:
         for job in self._given:
@@ -119,7 +119,10 @@ class _Sharing:
         self._heads_only = all(job.shape.workers.min == 1 for job in self._passed.values())
         if self._heads_only:
             return list(self._passed.values())
-        everybody = (*self._allocation.waiting(all_of_them=True), *(job for job in self._passed.values() if job.spots))
+        everybody = (
+            *self._allocation.waiting(all_of_them=True),
+            *(job for job in self._passed.values() if job.placements),
+        )
         return [job for job in everybody if job.id not in self._sizes]
 
     def _begin(self, job: Job, workers: int) -> bool:
@@ -138,7 +141,7 @@ class _Sharing:
             return False
         if job.id not in self._sizes:
             self._given.append(job)
-            self.without -= 0 if job.spots else 1
+            self.without -= 0 if job.placements else 1
         self._sizes[job.id] = workers
         return True
 

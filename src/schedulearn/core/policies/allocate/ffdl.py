@@ -83,7 +83,9 @@ _player = lru_cache(maxsize=4096)(_Player)
 def _players(jobs: Sequence[Job], costs: Mapping[float, int], allocation: Allocation) -> list[_Player]:
     keep, speedup = not allocation.preemptive, allocation.facts.speedup
     return [
-        _player(speedup(job), job.shape.workers, costs[job.shape.slots], keep and bool(job.spots) and not job.yields)
+        _player(
+            speedup(job), job.shape.workers, costs[job.shape.slots], keep and bool(job.placements) and not job.yields
+        )
         for job in jobs
     ]
 

@@ -51,7 +51,7 @@ class Rigid(Allocate):
 
 def _stays(allocation: Allocation, job: Job) -> bool:
     """Once it runs, can it not be interrupted any more?"""
-    return not (job.gives_way or allocation.order.suspends)
+    return not (job.is_preemptible or allocation.order.suspends)
 
 
 def _waits_for_fixed(allocation: Allocation, job: Job) -> bool:

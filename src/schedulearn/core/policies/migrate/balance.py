@@ -85,7 +85,11 @@ class Balance:
                     yield replace(move, gain=gain)
 
     def _may_go(self, board: Board, load: Load, moved: Mapping[str, Sequence[float]]) -> bool:
-        if not load.known or not board.may_move(load.job) or len({spot.node for spot in load.job.spots}) > 1:
+        if (
+            not load.known
+            or not board.may_move(load.job)
+            or len({placement.node for placement in load.job.placements}) > 1
+        ):
             return False
         at, times = moved.get(str(load.job.id), (-math.inf, 1))
         return bool(board.now >= at + self._rest * 2.0 ** (min(times, 32) - 1))

@@ -70,7 +70,7 @@ class Consolidate:
 
     def _loses(self, job: Job, board: Board) -> bool:
         """Whether it loses something by where it is."""
-        spread = len({spot.node for spot in job.spots})
+        spread = len({placement.node for placement in job.placements})
         return spread > 1 and self._left(job, board, spread) > self._left(job, board, 1)
 
     def _left(self, job: Job, board: Board, nodes: int) -> float:
@@ -90,7 +90,11 @@ class Consolidate:
 
 def _movable(board: Board, open_nodes: set[NodeName]) -> list[Job]:
     """One with a worker on a node that takes no jobs stays: it would not be let back there."""
-    return [job for job in board.jobs() if board.may_move(job) and all(spot.node in open_nodes for spot in job.spots)]
+    return [
+        job
+        for job in board.jobs()
+        if board.may_move(job) and all(placement.node in open_nodes for placement in job.placements)
+    ]
 
 
 # --- as a problem for the solver
@@ -108,7 +112,7 @@ def _problem(jobs: Sequence[Job], nodes: Sequence[FreeNode]) -> Problem:
     pieces, capacity = [], [node.room_for(unit) for node in nodes]
     for job in jobs:
         slots = job.shape.gpus or math.ceil(job.shape.slots * _FINE)
-        now = dict(Counter(index[spot.node] for spot in job.spots))
+        now = dict(Counter(index[placement.node] for placement in job.placements))
         pieces.append(Piece(job.workers, slots, now))
         for node, workers in now.items():
             capacity[node] += workers * slots

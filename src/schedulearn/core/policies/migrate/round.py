@@ -22,7 +22,7 @@ class Round:
 
     def home(self, job: Job) -> NodeName | None:
         """The node that holds all of it."""
-        names = {spot.node for spot in job.spots}
+        names = {placement.node for placement in job.placements}
         return names.pop() if len(names) == 1 else None
 
     def category(self, job: Job) -> str:

@@ -61,7 +61,7 @@ class Specon:
         nodes = [node for node in board.nodes() if any(node.could_hold(shape) for shape in shapes)]
         here = Round(board, {}, nodes, {node.name: [] for node in nodes})
         for job in jobs:
-            for name in sorted({spot.node for spot in job.spots} & here.jobs.keys()):
+            for name in sorted({placement.node for placement in job.placements} & here.jobs.keys()):
                 here.jobs[name].append(job)
             record = before.get(str(job.id))
             here.records[job.id] = self._judged(here, job, record) if record else self._new(job, board)

@@ -34,7 +34,7 @@ class Gittins(Las):
         self._use(gpu_times)
 
     def key(self, job: Job, now: float, facts: Facts) -> Key:
-        queue, part, place, base, _ = job.mark
+        queue, part, place, base, _ = job.order_state
         attained = job.attained.at(now) - base
         return (queue, -self.index(attained, queue), part, place)
 

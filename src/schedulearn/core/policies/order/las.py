@@ -22,40 +22,42 @@ class Las(Order):
 
     preemptive = True
     running_moves_forward = True
-    keeps_marks = True
+    keeps_state = True
 
     def __init__(self, thresholds: Sequence[float] = (3600.0,), promote: float | None = 8.0) -> None:
         self.thresholds = tuple(thresholds)
         self.promote = promote
 
     def key(self, job: Job, now: float, facts: Facts) -> Key:
-        queue, part, place, _, _ = job.mark
+        queue, part, place, _, _ = job.order_state
         return (queue, part, place)
 
     def queue_of(self, job: Job) -> int:
-        return int(job.mark[0])
+        return int(job.order_state[0])
 
     def joined(self, job: Job, now: float, memory: Memory) -> None:
-        if job.mark is None:
-            part, place = (0, _next(memory)) if job.spots else _tail(memory)
-            job.mark = [0, part, place, 0.0, 0.0]
-        elif job.mark[1] == 0:  # it ran, and was not stopped by a decision: a failure, say
-            job.mark = [job.mark[0], *_head(memory), *job.mark[3:]]
+        if job.order_state is None:
+            part, place = (0, _next(memory)) if job.placements else _tail(memory)
+            job.order_state = [0, part, place, 0.0, 0.0]
+        elif job.order_state[1] == 0:  # it ran, and was not stopped by a decision: a failure, say
+            job.order_state = [job.order_state[0], *_head(memory), *job.order_state[3:]]
 
     def decided(
         self, started: Sequence[Job], stopped: Sequence[Job], jobs: Mapping[JobId, Job], memory: Memory
     ) -> None:
         # One that was demoted at this very moment is at the tail of its list already, and stays there.
-        for job in sorted((j for j in stopped if j.mark[1] == 0), key=lambda job: job.mark[:3], reverse=True):
-            job.mark = [job.mark[0], *_head(memory), *job.mark[3:]]
-        still_running = [jobs[i] for i in memory.pop(_DEMOTED, ()) if i in jobs and jobs[i].spots]
+        for job in sorted(
+            (j for j in stopped if j.order_state[1] == 0), key=lambda job: job.order_state[:3], reverse=True
+        ):
+            job.order_state = [job.order_state[0], *_head(memory), *job.order_state[3:]]
+        still_running = [jobs[i] for i in memory.pop(_DEMOTED, ()) if i in jobs and jobs[i].placements]
         for job in (*still_running, *started):
-            if job.spots:
-                job.mark = [job.mark[0], 0, _next(memory), *job.mark[3:]]
+            if job.placements:
+                job.order_state = [job.order_state[0], 0, _next(memory), *job.order_state[3:]]
 
     def expires(self, job: Job, now: float) -> float | None:
-        queue: int = job.mark[0]
-        attained, ran = float(job.mark[3]), float(job.mark[4])
+        queue: int = job.order_state[0]
+        attained, ran = float(job.order_state[3]), float(job.order_state[4])
         if job.attained.rate > 0:
             if queue >= len(self.thresholds):
                 return None
@@ -66,16 +68,16 @@ class Las(Order):
         return job.queued_at + self.promote * (job.ran.at(now) - ran)
 
     def expired(self, job: Job, now: float, memory: Memory) -> bool:
-        if job.mark is None:
+        if job.order_state is None:
             return False
-        queue, _, _, attained, ran = job.mark
+        queue, _, _, attained, ran = job.order_state
         if job.attained.rate > 0:
             return self._demote(job, queue, job.attained.at(now) - attained, memory)
-        if self.promote is None or queue == 0 or job.spots:
+        if self.promote is None or queue == 0 or job.placements:
             return False
         if now - job.queued_at < self.promote * (job.ran.at(now) - ran) * _ALMOST:
             return False
-        job.mark = [0, *_tail(memory), job.attained.at(now), job.ran.at(now)]
+        job.order_state = [0, *_tail(memory), job.attained.at(now), job.ran.at(now)]
         return True
 
     def _demote(self, job: Job, queue: int, attained: float, memory: Memory) -> bool:
@@ -84,7 +86,7 @@ class Las(Order):
             target += 1
         if target == queue:
             return False
-        job.mark = [target, *_tail(memory), *job.mark[3:]]
+        job.order_state = [target, *_tail(memory), *job.order_state[3:]]
         memory.setdefault(_DEMOTED, []).append(job.id)
         return True
 

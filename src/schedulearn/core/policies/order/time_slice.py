@@ -13,29 +13,29 @@ class TimeSlice(Order):
     running_moves_forward = True
     suspends = True
     takes_turns = True
-    keeps_marks = True
+    keeps_state = True
 
     def __init__(self, quantum: float = 60.0) -> None:
         self.quantum = quantum
 
     def key(self, job: Job, now: float, facts: Facts) -> Key:
-        return (job.mark[0],)
+        return (job.order_state[0],)
 
     def joined(self, job: Job, now: float, memory: Memory) -> None:
-        if job.mark is None:
+        if job.order_state is None:
             self._last_in_turn(job, now, memory)
 
     def expires(self, job: Job, now: float) -> float | None:
         if job.ran.rate <= 0:
             return None
-        return now + max(0.0, self.quantum - (job.ran.at(now) - float(job.mark[1])))
+        return now + max(0.0, self.quantum - (job.ran.at(now) - float(job.order_state[1])))
 
     def expired(self, job: Job, now: float, memory: Memory) -> bool:
-        if job.mark is None or job.ran.rate <= 0 or job.ran.at(now) - job.mark[1] < self.quantum - 1e-6:
+        if job.order_state is None or job.ran.rate <= 0 or job.ran.at(now) - job.order_state[1] < self.quantum - 1e-6:
             return False
         self._last_in_turn(job, now, memory)
         return True
 
     def _last_in_turn(self, job: Job, now: float, memory: Memory) -> None:
         memory[_LAST] = memory.get(_LAST, 0) + 1
-        job.mark = [memory[_LAST], job.ran.at(now)]
+        job.order_state = [memory[_LAST], job.ran.at(now)]

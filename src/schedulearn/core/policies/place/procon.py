@@ -29,7 +29,7 @@ class Procon(Place):
         for job in board.jobs():
             if job.yields:
                 continue  # it has reached its target: what it still does is nobody's hurry
-            for name in {spot.node for spot in job.spots} & jobs.keys():
+            for name in {placement.node for placement in job.placements} & jobs.keys():
                 jobs[name].append(job)
         nodes = {node.name: node for node in board.nodes()}
         memory[_WORK] = {name: [_work(nodes[name], there, board), len(there)] for name, there in jobs.items()}

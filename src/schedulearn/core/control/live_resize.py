@@ -1,7 +1,8 @@
 """Workers that come and go while their job runs on.
 
-Of a hot job (`JobSpec.hot`) `job.spots` is what its crew has, and what was promised to those who will join
-(`state.growing`). Who was told to leave has no promise any more, but keeps its lease until its end is confirmed.
+Of a job that is resized live (`JobSpec.resizes_live`) `job.placements` is what its crew has, and what was
+promised to workers that will join (`state.growing`). A worker that was told to leave has no promise any more, but
+keeps its lease until its end is confirmed.
 """
 
 import math
@@ -9,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from schedulearn.core.control import growth
-from schedulearn.core.control.growth import spot_of
+from schedulearn.core.control.growth import placement_of
 from schedulearn.core.control.running import accrue
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.commands import Regroup, StartWorkers, StopWorker
 from schedulearn.core.domain.ids import WorkerId
-from schedulearn.core.domain.job import Attempt, Job, Lease, Spot, Worker
+from schedulearn.core.domain.job import Attempt, Job, Lease, Placement, Worker
 from schedulearn.core.domain.spec import Launcher
 from schedulearn.core.domain.states import JobState
 
@@ -31,7 +32,7 @@ def regroup(state: State, job: Job, now: float) -> bool:
     Who is not needed leaves now; who is to join does so as soon as the place is free.
     """
     attempt = state.attempts[job.id]
-    stay = _who_stays(attempt.crew, job.spots)
+    stay = _who_stays(attempt.crew, job.placements)
     leave = [worker for worker in attempt.crew if worker not in stay]
     if not _can_go_on(job, stay, bool(leave)):
         return False
@@ -41,19 +42,19 @@ def regroup(state: State, job: Job, now: float) -> bool:
         _changed(state, job, attempt, now)
         _note_resize(state, job, before, len(stay), now)
     wanted = growth.missing(job, attempt)
-    state.rearrange(job, (*map(spot_of, attempt.crew), *wanted))  # in the order of ranks, as after a restart
+    state.rearrange(job, (*map(placement_of, attempt.crew), *wanted))  # in the order of ranks, as after a restart
     state.growing.pop(job.id, None)
     if wanted:
         state.growing[job.id] = None
     return True
 
 
-def _who_stays(crew: Iterable[Worker], spots: Iterable[Spot]) -> list[Worker]:
-    """One worker for each spot that has one: among equals those with the lowest ranks."""
-    wanted, stay = Counter(spots), []
+def _who_stays(crew: Iterable[Worker], placements: Iterable[Placement]) -> list[Worker]:
+    """One worker for each placement that has one: among equals those with the lowest ranks."""
+    wanted, stay = Counter(placements), []
     for worker in crew:
-        if wanted[spot_of(worker)]:
-            wanted[spot_of(worker)] -= 1
+        if wanted[placement_of(worker)]:
+            wanted[placement_of(worker)] -= 1
             stay.append(worker)
     return stay
 
@@ -94,7 +95,7 @@ def _note_resize(state: State, job: Job, before: int, after: int, now: float) ->
 
 
 def goes_on_without(state: State, job: Job, worker: Worker, now: float) -> bool:
-    """A worker of a hot job, not the last one, has ended. True: the others go on, and nothing else follows from it."""
+    """A worker, not the last one, has ended. True: the others go on, and nothing else follows from it."""
     attempt = state.attempts[job.id]
     if worker.left_at is not None:
         if not attempt.leavers:
@@ -119,7 +120,7 @@ def _survives(job: Job, attempt: Attempt, lost: Worker) -> bool:
 def _lose(state: State, job: Job, attempt: Attempt, worker: Worker, now: float) -> bool:
     growth.give_up(state, job)
     worker.left_at = worker.ended_at
-    state.shed(job, [spot_of(worker)])
+    state.shed(job, [placement_of(worker)])
     _changed(state, job, attempt, now)
     left = len(attempt.crew)
     others = "the other one goes on" if left == 1 else f"the other {left} go on"
@@ -132,13 +133,13 @@ def _finish(state: State, job: Job, attempt: Attempt, now: float) -> None:
     """One has done its work, so the others soon will. Nobody joins any more: it would wait for those who are gone."""
     if job.stop is not None:
         return
-    state.holders[job.shape.pool].pop(job.id, None)
-    if job.state not in (JobState.RUNNING, JobState.PAUSED) or job.pinned:
+    state.adjustable[job.shape.pool].pop(job.id, None)
+    if job.state not in (JobState.RUNNING, JobState.PAUSED) or job.suspended_at:
         return
     growth.give_up(state, job)
     late = [worker for worker in attempt.members if _is_late(job, attempt, worker, now)]
     if late:
-        state.shed(job, [spot_of(worker) for worker in late])
+        state.shed(job, [placement_of(worker) for worker in late])
         _tell_to_leave(state, job, late, now)
         _changed(state, job, attempt, now)
 
@@ -181,8 +182,8 @@ def _changed(state: State, job: Job, attempt: Attempt, now: float, told: Sequenc
     state.changes.attempts[attempt.id] = attempt
     if job.state is JobState.RUNNING:
         accrue(job, attempt, now)
-        if state.queue.order.keeps_marks:
-            state.watch_mark(job, now)
+        if state.queue.order.keeps_state:
+            state.watch_order_state(job, now)
     group = attempt.group
     for worker in attempt.running:
         if worker.id.rank not in told:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedulearn.core.control.explain import explain
-from schedulearn.core.control.hot import may_grow_at
+from schedulearn.core.control.live_resize import may_grow_at
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.commands import Regroup, ResumeWorker, StartAttempt, StartWorkers, StopWorker
 from schedulearn.core.domain.group import Group
@@ -23,7 +23,7 @@ NOT_STARTED = Outcome(Ending.NOT_STARTED, detail="no such file")
 GRACE = 30.0  # of a job that does not say otherwise
 
 
-def hot(number: int, workers: tuple[int, int, int] = (1, 1, 3), **more: Any) -> Job:
+def resizable(number: int, workers: tuple[int, int, int] = (1, 1, 3), **more: Any) -> Job:
     more.setdefault("preemptible", Preemptible.YES)
     return job(number, workers=workers, launcher=more.pop("launcher", Launcher.ELASTIC), **more)
 
@@ -36,7 +36,7 @@ def world(cpus: float = 3, **more: Any) -> World:
 def running(cpus: float = 3, **more: Any) -> World:
     """With job 1, which has all the cores that it may have."""
     w = world(cpus)
-    w.submit(hot(1, **more))
+    w.submit(resizable(1, **more))
     w.started(1)
     w.cycle()
     return w
@@ -94,7 +94,7 @@ def test_it_grows_again_with_new_ranks() -> None:
 
 def test_growth_waits_until_the_place_is_really_free() -> None:
     w = World(node("a", cpus=3), policy="elastic-fifo")
-    w.submit(hot(1, (1, 1, 2)))
+    w.submit(resizable(1, (1, 1, 2)))
     w.started(1)
     w.submit(job(2, preemptible=Preemptible.YES))
     w.started(2)
@@ -107,7 +107,7 @@ def test_growth_waits_until_the_place_is_really_free() -> None:
 
 def test_one_that_grows_into_the_place_of_one_who_leaves_waits_for_that() -> None:
     w = world(4)
-    w.submit(hot(1, (1, 1, 4)), hot(2, (1, 1, 1)))
+    w.submit(resizable(1, (1, 1, 4)), resizable(2, (1, 1, 1)))
     w.started(1)
     w.started(2)
     w.cycle()
@@ -152,7 +152,7 @@ def test_a_newcomer_that_has_not_started_is_stopped_at_once() -> None:
 
 def test_a_job_that_is_still_starting_is_resized_by_stop_and_start() -> None:
     w = world()
-    w.submit(hot(1))
+    w.submit(resizable(1))
     w.submit(job(2))
     assert w.job(1).stop is StopReason.RESIZE
     assert generation(w) == 0
@@ -238,7 +238,7 @@ def test_a_loss_after_one_has_done_its_work_is_a_failure() -> None:
 
 def test_a_loss_of_all_who_have_started_is_a_failure() -> None:
     w = world(2)
-    w.submit(hot(1, (1, 1, 1)))
+    w.submit(resizable(1, (1, 1, 1)))
     w.started(1)
     w.cycle(ev.UpdateAsked(w.now, JobId(1), "ann", {"workers": {"min": 1, "want": 1, "max": 2}}))
     assert w.crew(1) == [0, 1]
@@ -256,7 +256,7 @@ def test_who_was_lost_on_the_way_does_not_speak_for_the_job() -> None:
 
 def test_a_server_that_is_lost_takes_only_its_own_workers_along() -> None:
     w = World(node("a", cpus=2), node("b", cpus=2), policy="elastic-fifo")
-    w.submit(hot(1, (1, 1, 4)))
+    w.submit(resizable(1, (1, 1, 4)))
     w.started(1)
     w.cycle(ev.NodeLost(w.now, NodeName("b"), "no answer"))
     w.cycle(ev.NodeGone(w.now, NodeName("b"), "no answer for long"))
@@ -343,7 +343,7 @@ def test_a_pause_lets_those_leave_who_were_told_to() -> None:
 def _growing() -> World:
     """Job 2 runs on one core, and is promised a second, which a worker of job 1 has not left yet."""
     w = world(4)
-    w.submit(hot(1, (1, 1, 3)), hot(2, (1, 1, 1)))
+    w.submit(resizable(1, (1, 1, 3)), resizable(2, (1, 1, 1)))
     w.started(1)
     w.started(2)
     w.cycle(
@@ -376,7 +376,7 @@ def test_what_was_only_promised_is_given_back(event: ev.Event) -> None:
 
 def test_a_removed_node_stops_nobody_who_only_leaves_it() -> None:
     w = World(node("a", cpus=2), node("b", cpus=1), policy="elastic-fifo")
-    w.submit(hot(1, (1, 1, 3)))
+    w.submit(resizable(1, (1, 1, 3)))
     w.started(1)
     w.submit(job(2))
     attempt = w.state.attempts[JobId(1)]
@@ -414,7 +414,7 @@ class Costly(AssumedFacts):
 )
 def test_growing_without_a_restart_pays_sooner(launcher: Launcher, left: float, grows: bool) -> None:
     w = world(2, facts=Costly(left))
-    w.submit(hot(1, (1, 1, 2), launcher=launcher), job(2))
+    w.submit(resizable(1, (1, 1, 2), launcher=launcher), job(2))
     w.started(1)
     w.started(2)
     w.exited(2)
@@ -423,7 +423,7 @@ def test_growing_without_a_restart_pays_sooner(launcher: Launcher, left: float, 
 
 def test_a_launcher_that_runs_on_one_node_does_not_grow_beyond_it() -> None:
     w = World(node("a", cpus=1), policy="elastic-fifo")
-    w.submit(hot(1, launcher=Launcher.HOROVOD))
+    w.submit(resizable(1, launcher=Launcher.HOROVOD))
     w.started(1)
     w.cycle(ev.NodeSeen(w.now, node("b", cpus=2)))
     assert (w.crew(1), w.job(1).workers) == ([0], 1)
@@ -450,7 +450,7 @@ def test_the_range_of_a_running_job_is_changed_without_a_restart(low: int, high:
 
 def test_what_is_wanted_is_had_at_once_and_the_least_stays_what_it_was() -> None:
     w = world(policy="fifo")
-    w.submit(hot(1, (1, 1, 2)))
+    w.submit(resizable(1, (1, 1, 2)))
     w.started(1)
     asked = Workers(1, 1, 2).wanting(2)
     w.cycle(ev.UpdateAsked(w.now, JobId(1), "ann", {"workers": asdict(asked)}))
@@ -462,7 +462,7 @@ def test_what_is_wanted_is_had_at_once_and_the_least_stays_what_it_was() -> None
 
 def test_a_launcher_that_was_started_for_one_number_keeps_it() -> None:
     w = world(policy="fifo")
-    w.submit(hot(1, (2, 2, 2), launcher=Launcher.HOROVOD))
+    w.submit(resizable(1, (2, 2, 2), launcher=Launcher.HOROVOD))
     w.started(1)
     update(w, 1, 1)
     assert w.crew(1) == [0, 1]
@@ -471,12 +471,12 @@ def test_a_launcher_that_was_started_for_one_number_keeps_it() -> None:
 
 def test_one_that_may_not_be_stopped_shrinks_all_the_same_if_its_workers_can_leave() -> None:
     w = World(node("a", cpus=1), node("b", cpus=2), policy="fifo")
-    w.submit(hot(1, (3, 3, 3), preemptible=Preemptible.NO))
+    w.submit(resizable(1, (3, 3, 3), preemptible=Preemptible.NO))
     w.started(1)
     first = w.state.attempts[JobId(1)].workers[0]
     update(w, 1, 1)
     assert (w.job(1).state, w.crew(1)) == (JobState.RUNNING, [0])
-    assert [spot.node for spot in w.job(1).spots] == [first.node]
+    assert [placement.node for placement in w.job(1).placements] == [first.node]
 
 
 def test_a_range_that_has_no_room_is_refused_with_what_would_fit() -> None:
@@ -494,7 +494,7 @@ def test_a_range_that_has_no_room_is_refused_with_what_would_fit() -> None:
 
 def test_a_range_whose_place_others_have_not_left_yet_is_refused() -> None:
     w = world(4)
-    w.submit(hot(1, (1, 1, 3)), hot(2, (1, 1, 1)))
+    w.submit(resizable(1, (1, 1, 3)), resizable(2, (1, 1, 1)))
     w.started(1)
     w.started(2)
     update(w, 1, 2)
@@ -512,7 +512,7 @@ def test_a_range_whose_place_others_have_not_left_yet_is_refused() -> None:
 )
 def test_one_that_may_not_be_stopped_is_not_resized_by_stop_and_start(preemptible: Preemptible, why: str) -> None:
     w = world(policy="fifo")
-    w.submit(hot(1, (2, 2, 3), launcher=Launcher.COMMAND, preemptible=preemptible))
+    w.submit(resizable(1, (2, 2, 3), launcher=Launcher.COMMAND, preemptible=preemptible))
     w.started(1)
     update(w, 1, 1)
     assert w.job(1).state is JobState.RUNNING
@@ -521,7 +521,7 @@ def test_one_that_may_not_be_stopped_is_not_resized_by_stop_and_start(preemptibl
 
 def test_one_that_may_be_stopped_is_resized_by_stop_and_start() -> None:
     w = world(policy="fifo")
-    w.submit(hot(1, (2, 2, 3), launcher=Launcher.COMMAND))
+    w.submit(resizable(1, (2, 2, 3), launcher=Launcher.COMMAND))
     w.started(1)
     update(w, 1, 1)
     assert (w.job(1).stop, w.job(1).workers) == (StopReason.RESIZE, 1)
@@ -532,17 +532,17 @@ def test_one_that_may_be_stopped_is_resized_by_stop_and_start() -> None:
 
 def test_the_range_of_a_waiting_job() -> None:
     w = world(2, policy="fifo")
-    assert w.submit(hot(1, (3, 3, 3))) == []
+    assert w.submit(resizable(1, (3, 3, 3))) == []
     update(w, 2, 2)
     assert w.crew(1) == [0, 1]
 
 
 def test_a_promise_that_no_longer_fits_the_range_is_taken_back() -> None:
     w = world(2, policy="fifo")
-    w.submit(hot(1, (2, 2, 2), priority=10))
+    w.submit(resizable(1, (2, 2, 2), priority=10))
     w.started(1)
     w.policy.order.preemptive = True  # type: ignore[misc]
-    w.submit(hot(2, (2, 2, 2), priority=90))
+    w.submit(resizable(2, (2, 2, 2), priority=90))
     assert list(w.state.pending) == [2]
     update(w, 1, 1, number=2)
     assert w.job(2).workers == 1
@@ -551,7 +551,7 @@ def test_a_promise_that_no_longer_fits_the_range_is_taken_back() -> None:
 @pytest.mark.parametrize("state", ["starting", "paused"])
 def test_the_size_of_a_job_that_does_not_run_cannot_change(state: str) -> None:
     w = world()
-    w.submit(hot(1))
+    w.submit(resizable(1))
     if state == "paused":
         w.started(1)
         w.cycle(ev.PauseAsked(w.now, JobId(1), "ann"))

@@ -9,7 +9,7 @@ from schedulearn.core.domain.job import Job
 from schedulearn.core.policies.stages import Facts, Key, Order
 
 
-class Runners(dict[JobId, Job]):
+class RunningJobs(dict[JobId, Job]):
     """Running jobs by number, and from the back of the order without a look at those further to the front.
 
     Where a running job only moves forward in the order, an earlier key says how far back it can be at most. So a heap
@@ -33,7 +33,7 @@ class Runners(dict[JobId, Job]):
     def __setitem__(self, number: JobId, job: Job) -> None:
         """It is one of them from now on, or has other workers than before."""
         super().__setitem__(number, job)
-        slots = len(job.spots) * job.shape.slots
+        slots = len(job.placements) * job.shape.slots
         self.slots += slots - self._held.get(number, 0.0)
         self._held[number] = slots
         self._renewed[number] = self._changed[number] = job
@@ -47,7 +47,7 @@ class Runners(dict[JobId, Job]):
         return super().pop(number, *default)
 
     def renew(self, job: Job) -> None:
-        """It may have moved back in the order: its mark or its priority has changed, or whether it yields."""
+        """It may have moved back in the order: its priority, the order's note on it or whether it yields is another."""
         if job.id in self:
             self._renewed[job.id] = job
             self._note_yielding(job)
@@ -59,14 +59,14 @@ class Runners(dict[JobId, Job]):
             self._yielding.pop(job.id, None)
 
     @property
-    def yielding(self) -> "Runners":
+    def yielding(self) -> "RunningJobs":
         """Those who have reached their target: they make way for others under any order."""
-        return Runners(self._yielding.values()) if self._yielding else NOBODY
+        return RunningJobs(self._yielding.values()) if self._yielding else NONE_RUNNING
 
     def all_have(self, enough: Callable[[Job, Facts], int | None], facts: Facts) -> bool:
         """Does each of them have just so many workers?"""
         for number, job in list(self._changed.items()):
-            if number in self and len(job.spots) != enough(job, facts):
+            if number in self and len(job.placements) != enough(job, facts):
                 return False
             del self._changed[number]
         return True
@@ -119,7 +119,7 @@ class Runners(dict[JobId, Job]):
 class InOrder:
     """Implements `policies.stages.Running`: the same in the order of a policy, at one moment."""
 
-    def __init__(self, jobs: Runners, order: Order, facts: Facts, now: float) -> None:
+    def __init__(self, jobs: RunningJobs, order: Order, facts: Facts, now: float) -> None:
         self._jobs, self._order, self._facts, self._now = jobs, order, facts, now
 
     def __len__(self) -> int:
@@ -139,7 +139,7 @@ class InOrder:
         return self._jobs.last_first(self._order, self._facts, self._now)
 
 
-NOBODY = Runners()
+NONE_RUNNING = RunningJobs()
 
 
 def rank(job: Job, order: Order, facts: Facts, now: float) -> Key:
@@ -148,7 +148,7 @@ def rank(job: Job, order: Order, facts: Facts, now: float) -> Key:
     Before all comes whether it has reached its target: those that have go after all others. Among themselves they are
     ordered as others are; so where nobody is interrupted, who of them runs goes before who waits.
     """
-    late = 0 if not job.yields else 1 if job.spots and not order.preemptive else 2
+    late = 0 if not job.yields else 1 if job.placements and not order.preemptive else 2
     return (late, -job.priority, *order.key(job, now, facts), job.id)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.core.control.growth import spot_of
+from schedulearn.core.control.growth import placement_of
 from schedulearn.core.control.restore import restore
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.commands import StartAttempt, StartWorkers
@@ -70,7 +70,7 @@ class Walk:
         self.seen.update(
             growing=bool(state.growing),
             shrinking=bool(state.shrinking),
-            pinned=any(one.pinned for one in state.jobs.values()),
+            pinned=any(one.suspended_at for one in state.jobs.values()),
         )
         for command in self.world.commands:
             if isinstance(command, StartAttempt | StartWorkers):
@@ -91,13 +91,15 @@ class Walk:
         w.commands = []
         for number, attempt in before.attempts.items():
             one, other = before.jobs[number], after.jobs[number]
-            if one.state is JobState.STOPPING or (one.state is JobState.PAUSED and one.pinned):
+            if one.state is JobState.STOPPING or (one.state is JobState.PAUSED and one.suspended_at):
                 continue  # what it is promised is for later; or nobody knows yet that it stands still
-            assert Counter(other.pinned) == Counter(one.pinned)
-            if not one.pinned:
-                assert Counter(other.spots) == Counter(map(spot_of, attempt.crew)), "only what was promised is lost"
-                held = number in before.holders[one.shape.pool]
-                assert held == (number in after.holders[one.shape.pool])
+            assert Counter(other.suspended_at) == Counter(one.suspended_at)
+            if not one.suspended_at:
+                assert Counter(other.placements) == Counter(map(placement_of, attempt.crew)), (
+                    "only what was promised is lost"
+                )
+                held = number in before.adjustable[one.shape.pool]
+                assert held == (number in after.adjustable[one.shape.pool])
         assert after.shrinking == before.shrinking
         assert after.next_timer() is not None or not after.shrinking, "nobody sees to it that they leave"
         w.state = after

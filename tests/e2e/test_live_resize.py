@@ -84,7 +84,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture
-def hot(service: Service, client: Client, tmp_path: Path) -> Hot:
+def resizes_live(service: Service, client: Client, tmp_path: Path) -> Hot:
     return Hot(service, client, tmp_path / "notes")
 
 
