@@ -76,6 +76,10 @@ class Daemon:
 
     def _command(self) -> list[str]:
         network = ["--bridge", self.bridge or "none", "--iptables=false", "--ip6tables=false", "--ip-masq=false"]
+        if (
+            self.bridge
+        ):  # what `host-gateway` is: Docker 20.10 forgets it when it starts beside running containers (moby#42753)
+            network += ["--host-gateway-ip", _gateway()]
         folders = {"--data-root": "data", "--exec-root": "run", "--pidfile": "pid"}
         places = [word for option, name in folders.items() for word in (option, str(self.folder / name))]
         # What containers do while their daemon is away is part of what is tested.
@@ -236,15 +240,19 @@ def _kill_shims(folder: Path) -> None:
 
 
 def _make_bridge(name: str) -> bool:
-    subnet = f"10.{213 + os.getpid() % 40}.{os.getpid() // 40 % 250}.1/24"
     steps: list[tuple[str, ...]] = [
         ("link", "add", name, "type", "bridge"),
-        ("addr", "add", subnet, "dev", name),
+        ("addr", "add", f"{_gateway()}/24", "dev", name),
         ("link", "set", name, "up"),
     ]
     if Path(f"/sys/class/net/{name}").exists():
         return True
     return shutil.which("ip") is not None and all(_ip(*step) for step in steps)
+
+
+def _gateway() -> str:
+    """The machine's address on the bridge; another process of tests has another one."""
+    return f"10.{213 + os.getpid() % 40}.{os.getpid() // 40 % 250}.1"
 
 
 def _ip(*words: str) -> bool:
