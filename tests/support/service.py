@@ -8,12 +8,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 import schedulearn
 from schedulearn.client import Client
+from support.quick import QuickProcess
 from support.waiting import wait_until
 
 SOURCE = Path(schedulearn.__file__).parents[1]
@@ -26,16 +28,26 @@ def command_line(*words: str) -> list[str]:
 
 def run_cli(*words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Any:
     """One verb of the command line, to its end."""
-    return subprocess.run(
-        command_line(*words),
-        env=environment(env),
-        cwd=cwd,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=PATIENCE,
-        stdin=subprocess.DEVNULL,
-    )
+    if "--detach" in words or "-d" in words:  # goes on as a process that it starts itself
+        return subprocess.run(
+            command_line(*words),
+            env=environment(env),
+            cwd=cwd,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=PATIENCE,
+            stdin=subprocess.DEVNULL,
+        )
+    with TemporaryFile() as output, TemporaryFile() as errors:
+        process = QuickProcess(words, environment(env), output, errors, cwd)
+        code = process.wait(PATIENCE)
+        return subprocess.CompletedProcess(words, code, _text(output), _text(errors))
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -56,7 +68,7 @@ class Service:
         self.data, self.options, self.own_users, self.through = data, options, own_users, through
         self.log = data.with_name(f"{data.name}{'-'.join(('', *options)).replace('/', '_')}.log")
         self.port = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | QuickProcess | None = None
 
     def start(self) -> "Service":
         """Returns when it answers."""
@@ -73,9 +85,12 @@ class Service:
     def launch(self) -> None:
         """Only begin to start it."""
         trusted = [] if self.own_users or self.through or os.geteuid() != 0 else ["--root-jobs"]
-        words = command_line("up", "--data", str(self.data), "--port", str(self.port), *trusted, *self.options)
-        words = [*self.through, *words]
+        words = ["up", "--data", str(self.data), "--port", str(self.port), *trusted, *self.options]
         with open(self.log, "ab") as log:
+            if not self.through:
+                self._process = QuickProcess(words, environment(), log, log)
+                return
+            words = [*self.through, *command_line(*words)]
             self._process = subprocess.Popen(
                 words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment(), start_new_session=True
             )
