@@ -100,3 +100,10 @@ def stopwatch(into: list[float]) -> Iterator[None]:
     start = time.perf_counter()
     yield
     into.append(time.perf_counter() - start)
+
+
+def between_marks(page: Path, begin: str, end: str, text: str) -> None:
+    """Put it into a page of the documentation, in place of what is there."""
+    before, _, rest = page.read_text("utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    page.write_text(f"{before}{begin}\n{text}\n\n{end}{after}", "utf-8")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figures
+from bench.figures import Figures, between_marks
 from bench.service import command
 from schedulearn.core.policies.catalogue.presets import PRESETS
 
@@ -118,6 +118,4 @@ def _table(rows: Sequence[Row]) -> list[str]:
 
 
 def _write(sections: Sequence[str]) -> None:
-    before, _, rest = PAGE.read_text("utf-8").partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    PAGE.write_text(before + _BEGIN + "\n" + "\n".join(sections) + "\n" + _END + after, "utf-8")
+    between_marks(PAGE, _BEGIN, _END, "\n".join(sections).rstrip("\n"))

@@ -34,10 +34,20 @@ def test_json(cli: Any) -> None:
 
 
 def test_chosen_policies_beside_the_baseline(cli: Any) -> None:
-    args = ("experiment", "run", "fixed-3", "--seeds", "1", "--policy", "schedulearn", "--policy", "flowcon 5 %, 20 s")
+    args = (
+        "experiment",
+        "run",
+        "fixed-3",
+        "--seeds",
+        "1",
+        "--policy",
+        "schedulearn",
+        "--policy",
+        "flowcon beta=2, 5 %, 20 s",
+    )
     found = cli(*args, "--json").json
-    assert [one["policy"] for one in found["policies"]] == ["flowcon 5 %, 20 s", "schedulearn"]
-    assert {one["policy"] for one in found["figures"]} == {"no limits", "flowcon 5 %, 20 s"}
+    assert [one["policy"] for one in found["policies"]] == ["flowcon beta=2, 5 %, 20 s", "schedulearn"]
+    assert {one["policy"] for one in found["figures"]} == {"no limits", "flowcon beta=2, 5 %, 20 s"}
 
 
 @pytest.mark.parametrize(

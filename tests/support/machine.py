@@ -8,7 +8,7 @@ from typing import Any
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.policies.share.division import max_min
-from schedulearn.core.policies.sharing import Container, Share, Shares
+from schedulearn.core.policies.sharing import Container, Share, Shares, Values
 
 
 @dataclass
@@ -101,6 +101,10 @@ class Machine:
     def evaluation(self, job: JobId, since: float) -> float | None:
         values = [value for at, value in self.tenants[job].reports if at > since]
         return sum(values) / len(values) if values else None
+
+    def values(self, job: JobId, since: float) -> Values | None:
+        found = [value for at, value in self.tenants[job].reports if at > since]
+        return Values(found[0], found[-1], len(found)) if found else None
 
     def left(self, job: JobId) -> Estimate | None:
         tenant = self.tenants[job]

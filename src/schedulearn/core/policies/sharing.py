@@ -6,7 +6,7 @@ Each machine has a loop of its own (`core/control/share.py`), live and simulated
 import math
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.units import format_count
@@ -41,6 +41,14 @@ class Left(Protocol):
     def high(self) -> float: ...
 
 
+class Values(NamedTuple):
+    """Those of a metric that came in some time."""
+
+    first: float
+    last: float
+    count: int
+
+
 class ShareNode(Protocol):
     """One machine as a share stage sees it, at one moment: what FlowCon's worker and container monitors tell."""
 
@@ -62,6 +70,9 @@ class ShareNode(Protocol):
 
     def evaluation(self, job: JobId, since: float) -> float | None:
         """The mean of the metric values that came after `since` until now; None: it was silent."""
+
+    def values(self, job: JobId, since: float) -> Values | None:
+        """The metric values that came after `since` until now; None: it was silent."""
 
     def left(self, job: JobId) -> Left | None:
         """Core-seconds that it still needs, by what it has reported and used so far; None: that is not known."""

@@ -1,9 +1,12 @@
 """FlowCon's experiments: jobs that share one machine. The baseline has no limits."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
 
+from schedulearn.core.policies.share.flowcon import FULL, ONE_AND_AN_NTH, PROPORTIONAL
 from schedulearn.lab.experiments.models import FLOWCON
-from schedulearn.lab.experiments.types import OURS, Experiment, Figure, Machines, Variant
+from schedulearn.lab.experiments.types import OURS, Experiment, Figure, Machines, Published, Variant
 from schedulearn.lab.experiments.workloads import At, Trainings, Within
 
 _SOURCE = "FlowCon"
@@ -24,14 +27,51 @@ _LONGEST = (
 _DRAWN = "The published run is one draw of arrivals and models that is not known; ours is the mean over seeds."
 
 
-def _setting(alpha: float, itval: float) -> Variant:
-    return Variant(
-        f"flowcon {100 * alpha:g} %, {itval:g} s",
-        "flowcon",
-        params={"alpha": alpha, "itval": itval, "itval_cap": 320.0},
-        times=("itval", "itval_cap"),
-        rates=("alpha",),
-    )
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """One reading of FlowCon's rule. The text leaves open what β is, and what a growing container may use."""
+
+    preset: str
+    beta: float | str = 2.0
+    growing: str = FULL
+
+    @property
+    def name(self) -> str:
+        if self.preset != "flowcon":
+            return self.preset
+        return f"flowcon beta={self.beta}" + (f" {self.growing}" if self.growing != FULL else "")
+
+    def with_setting(self, alpha: float, itval: float) -> Variant:
+        return Variant(
+            f"{self.name}, {100 * alpha:g} %, {itval:g} s",
+            self.preset,
+            params={"alpha": alpha, "itval": itval, "itval_cap": 320.0, "beta": self.beta, "growing": self.growing},
+            times=("itval", "itval_cap"),
+            rates=("alpha",),
+        )
+
+
+RELEASED = Edition("flowcon", ONE_AND_AN_NTH)  # β of the code that was released; it comes closest to the figures
+PRINTED = Edition("flowcon", 2)  # 0.25 of the machine for the slower of two, as the text says
+CALM = Edition("flowcon-calm", 2)
+OF_ALL = (
+    PRINTED,
+    Edition("flowcon", 2, PROPORTIONAL),
+    RELEASED,
+    Edition("flowcon", ONE_AND_AN_NTH, PROPORTIONAL),
+    CALM,
+)
+_COMPARED = (RELEASED, PRINTED, CALM)
+
+
+def _settings(*settings: tuple[float, float]) -> list[Variant]:
+    return [edition.with_setting(*setting) for edition in _COMPARED for setting in settings]
+
+
+def _figures(measure: str, alpha: float, itval: float, published: Published, why: str = "") -> list[Figure]:
+    """What was published of a setting stands beside both readings."""
+    variants = [edition.with_setting(alpha, itval) for edition in (RELEASED, PRINTED)]
+    return [Figure(measure, variant.label, published, why) for variant in variants]
 
 
 _FIXED_3 = Trainings("fixed-3", FLOWCON, ("VAE", "MNIST-P", "MNIST-T"), At((0.0, 40.0, 80.0)), 3)
@@ -44,20 +84,16 @@ _MAKESPANS_3 = {20.0: 386.1, 30.0: 372.4, 40.0: 384.8, 50.0: 389.0, 60.0: 388.1}
 
 
 def _sweep(name: str, about: str, published: dict[tuple[float, float], float]) -> Experiment:
-    settings = [_setting(alpha, itval) for alpha, itval in published]
     return Experiment(
         name,
         about,
         _SOURCE,
         _FIXED_3,
         _MACHINE,
-        (_NA, *settings, OURS),
+        (_NA, *_settings(*published), OURS),
         (
             *_BASE_3,
-            *(
-                Figure("job change:MNIST-T", setting.label, value)
-                for setting, value in zip(settings, published.values(), strict=True)
-            ),
+            *chain.from_iterable(_figures("job change:MNIST-T", *at, value) for at, value in published.items()),
         ),
         why=_CURVES,
     )
@@ -70,13 +106,13 @@ FLOWCON_EXPERIMENTS: Sequence[Experiment] = (
         _SOURCE,
         _FIXED_3,
         _MACHINE,
-        (_NA, *(_setting(0.05, itval) for itval in _MAKESPANS_3), OURS),
+        (_NA, *_settings(*((0.05, itval) for itval in _MAKESPANS_3)), OURS),
         (
             *_BASE_3,
-            Figure("job:MNIST-T", _setting(0.05, 30.0).label, 57.7),
-            Figure("job change:MNIST-T", _setting(0.05, 30.0).label, -31.9),
-            Figure("overlap", _setting(0.05, 20.0).label, 59.4),
-            *(Figure("makespan", _setting(0.05, i).label, value, _MAKESPAN) for i, value in _MAKESPANS_3.items()),
+            *_figures("job:MNIST-T", 0.05, 30.0, 57.7),
+            *_figures("job change:MNIST-T", 0.05, 30.0, -31.9),
+            *_figures("overlap", 0.05, 20.0, 59.4),
+            *chain.from_iterable(_figures("makespan", 0.05, i, s, _MAKESPAN) for i, s in _MAKESPANS_3.items()),
         ),
         why=_CURVES,
     ),
@@ -96,19 +132,19 @@ FLOWCON_EXPERIMENTS: Sequence[Experiment] = (
         _SOURCE,
         Trainings("random-5", FLOWCON, ("LSTM-CFC", "VAE", "VAE-T", "MNIST-P", "GRU"), Within(200.0), 5),
         _MACHINE,
-        (_NA, *(_setting(alpha, itval) for alpha in (0.03, 0.05) for itval in (30.0, 60.0)), OURS),
+        (_NA, *_settings((0.03, 30.0), (0.03, 60.0), (0.05, 30.0), (0.05, 60.0)), OURS),
         (
             Figure("job:MNIST-P", _NA.label, 422.5, "Calibrated on it."),
             Figure("job:GRU", _NA.label, 489.4, "Calibrated on it."),
-            Figure("best job", _setting(0.03, 30.0).label, -42.06),
-            Figure("faster", _setting(0.03, 30.0).label, 4.0),
-            Figure("faster", _setting(0.03, 60.0).label, 5.0),
-            Figure("faster", _setting(0.05, 30.0).label, 4.0),
-            Figure("faster", _setting(0.05, 60.0).label, 4.0),
-            Figure("job change:MNIST-P", _setting(0.05, 60.0).label, 11.8),
-            Figure("job change:GRU", _setting(0.05, 60.0).label, -19.0),
-            Figure("job change:GRU", _setting(0.03, 30.0).label, -17.92),
-            Figure("makespan change", _setting(0.03, 30.0).label, (-5.0, -1.0), _LONGEST),
+            *_figures("best job", 0.03, 30.0, -42.06),
+            *_figures("faster", 0.03, 30.0, 4.0),
+            *_figures("faster", 0.03, 60.0, 5.0),
+            *_figures("faster", 0.05, 30.0, 4.0),
+            *_figures("faster", 0.05, 60.0, 4.0),
+            *_figures("job change:MNIST-P", 0.05, 60.0, 11.8),
+            *_figures("job change:GRU", 0.05, 60.0, -19.0),
+            *_figures("job change:GRU", 0.03, 30.0, -17.92),
+            *_figures("makespan change", 0.03, 30.0, (-5.0, -1.0), _LONGEST),
         ),
         why=_DRAWN,
     ),
@@ -118,13 +154,13 @@ FLOWCON_EXPERIMENTS: Sequence[Experiment] = (
         _SOURCE,
         Trainings("random-10", FLOWCON, tuple(FLOWCON), Within(200.0), 10, shuffled=True),
         _MACHINE,
-        (_NA, _setting(0.1, 20.0), OURS),
+        (_NA, *_settings((0.1, 20.0)), OURS),
         (
             Figure("makespan", _NA.label, 1384.9, "Calibrated on it."),
-            Figure("makespan", _setting(0.1, 20.0).label, 1350.7, _MAKESPAN),
-            Figure("faster", _setting(0.1, 20.0).label, 9.0),
-            Figure("best job", _setting(0.1, 20.0).label, -41.2),
-            Figure("worst job", _setting(0.1, 20.0).label, 1.1),
+            *_figures("makespan", 0.1, 20.0, 1350.7, _MAKESPAN),
+            *_figures("faster", 0.1, 20.0, 9.0),
+            *_figures("best job", 0.1, 20.0, -41.2),
+            *_figures("worst job", 0.1, 20.0, 1.1),
         ),
         why=_DRAWN,
     ),
@@ -134,13 +170,13 @@ FLOWCON_EXPERIMENTS: Sequence[Experiment] = (
         _SOURCE,
         Trainings("random-15", FLOWCON, tuple(FLOWCON), Within(200.0), 15, shuffled=True),
         _MACHINE,
-        (_NA, _setting(0.1, 20.0), OURS),
+        (_NA, *_settings((0.1, 20.0)), OURS),
         (
             Figure("makespan", _NA.label, 1980.1, "Calibrated on it."),
-            Figure("makespan", _setting(0.1, 20.0).label, 1950.9, _MAKESPAN),
-            Figure("faster", _setting(0.1, 20.0).label, 11.0),
-            Figure("best job", _setting(0.1, 20.0).label, -11.9),
-            Figure("worst job", _setting(0.1, 20.0).label, 5.7),
+            *_figures("makespan", 0.1, 20.0, 1950.9, _MAKESPAN),
+            *_figures("faster", 0.1, 20.0, 11.0),
+            *_figures("best job", 0.1, 20.0, -11.9),
+            *_figures("worst job", 0.1, 20.0, 5.7),
         ),
         why=_DRAWN,
     ),

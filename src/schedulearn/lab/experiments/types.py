@@ -45,13 +45,16 @@ OURS = Variant(
 )
 
 
+Published = float | tuple[float, float] | None  # None: no number was
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """Something that is measured of a policy, and what was published about it."""
 
     measure: str  # a key of `measures.MEASURES`, with an argument after a colon
     variant: str  # the policy's label
-    published: float | tuple[float, float] | None = None  # None: no number was
+    published: Published = None
     why: str = ""  # why ours differs, where the experiment's own words are not enough
 
 

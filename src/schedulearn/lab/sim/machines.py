@@ -11,7 +11,7 @@ from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import CPUS
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.policies.share.division import max_min
-from schedulearn.core.policies.sharing import Container, Left
+from schedulearn.core.policies.sharing import Container, Left, Values
 from schedulearn.core.policies.stages import Facts, Policy
 from schedulearn.lab.sim.metrics import Recorder
 from schedulearn.lab.sim.model import JobModel
@@ -70,6 +70,10 @@ class SimulatedMachine:
     def evaluation(self, job: JobId, since: float) -> float | None:
         values = self.here[job].model.reported(since, self.now)
         return sum(values) / len(values) if values else None
+
+    def values(self, job: JobId, since: float) -> Values | None:
+        found = self.here[job].model.reported(since, self.now)
+        return Values(found[0], found[-1], len(found)) if found else None
 
     def left(self, job: JobId) -> Left | None:
         container = self.here[job]

@@ -5,13 +5,14 @@ import math
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.ports import Executor
 from schedulearn.core.domain.usage import Usage
 from schedulearn.core.estimate.remaining import Estimate
-from schedulearn.core.policies.sharing import Left
+from schedulearn.core.policies.sharing import Left, Values
 from schedulearn.service.common.faults import log_fault
 from schedulearn.service.learn.estimator import Estimator
 from schedulearn.service.learn.pace import StepCost
@@ -51,6 +52,16 @@ class Outlook:
         return self._estimator
 
 
+class _Reports(NamedTuple):
+    """Values of the metric that came between two looks."""
+
+    at: float
+    total: float
+    count: int
+    first: float
+    last: float
+
+
 @dataclass(slots=True)
 class _Measured:
     """What was measured of a container so far."""
@@ -60,8 +71,7 @@ class _Measured:
     used: dict[WorkerId, float] = field(default_factory=dict)  # core-seconds, also of workers that have left
     usage: dict[WorkerId, Usage] = field(default_factory=dict)  # the latest
     progress: Progress | None = None
-    # The values that came, as (when, sum, count): one entry for each look that found new ones.
-    reports: list[tuple[float, float, int]] = field(default_factory=list)
+    reports: list[_Reports] = field(default_factory=list)  # one for each look that found new ones
 
     @property
     def cpu_seconds(self) -> float:
@@ -95,8 +105,12 @@ class LiveContainerMonitor:
         return self._containers[job].cpu_seconds
 
     def evaluation(self, job: JobId, since: float) -> float | None:
-        new = [(total, count) for at, total, count in self._containers[job].reports if at > since]
-        return sum(total for total, _ in new) / sum(count for _, count in new) if new else None
+        new = [values for values in self._containers[job].reports if values.at > since]
+        return sum(each.total for each in new) / sum(each.count for each in new) if new else None
+
+    def values(self, job: JobId, since: float) -> Values | None:
+        new = [values for values in self._containers[job].reports if values.at > since]
+        return Values(new[0].first, new[-1].last, sum(each.count for each in new)) if new else None
 
     def left(self, job: JobId) -> Left | None:
         """By its own steps and what each took of the CPU; else by jobs like it, as if it used all that it may."""
@@ -142,9 +156,9 @@ def _report(container: _Measured, news: News, now: float) -> None:
     is_first, container.progress = container.progress is None, news.progress
     # Once it is watched, a value counts from when it came: clocks of other machines may be wrong.
     for point in _finite(news.points) if is_first else ():
-        container.reports.append((min(point.at, now), point.value, 1))
+        container.reports.append(_Reports(min(point.at, now), point.value, 1, point.value, point.value))
     if not is_first and (values := [point.value for point in _finite(news.points)]):
-        container.reports.append((now, sum(values), len(values)))
+        container.reports.append(_Reports(now, sum(values), len(values), values[0], values[-1]))
     del container.reports[:-_MOST_REPORTS]
     if news.points:
         container.cost.note(container.cpu_seconds, news.progress.step)

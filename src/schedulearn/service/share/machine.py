@@ -14,7 +14,7 @@ from schedulearn.core.domain.job import HistoryEvent
 from schedulearn.core.domain.ports import Clock, Executor
 from schedulearn.core.domain.usage import Limits
 from schedulearn.core.policies.notes import Note
-from schedulearn.core.policies.sharing import Container, Left, Share
+from schedulearn.core.policies.sharing import Container, Left, Share, Values
 from schedulearn.service.share.container_monitor import LiveContainerMonitor
 from schedulearn.service.share.memory import Limit, gist, kept, limits_in
 from schedulearn.service.share.snapshots import JobSnapshot, MachineSnapshot
@@ -45,6 +45,9 @@ class _View:
 
     def evaluation(self, job: JobId, since: float) -> float | None:
         return self.monitor.evaluation(job, since)
+
+    def values(self, job: JobId, since: float) -> Values | None:
+        return self.monitor.values(job, since)
 
     def left(self, job: JobId) -> Left | None:
         return self.monitor.left(job)

@@ -138,11 +138,18 @@ PRESETS: dict[str, Preset] = {
         more="No job waits for all of its cores; all are slower while there are many.",
     ),
     "flowcon": Preset(
-        "Jobs share machines, and CPU goes to those whose training still gains from it (FlowCon).",
+        "Jobs share machines, and CPU goes to those whose training still gains from it (FlowCon, as published).",
         order="fifo",
         place="k8s-default",
         share="flowcon",
         more="New jobs come to a usable loss sooner; those that have nearly converged take a little longer.",
+    ),
+    "flowcon-calm": Preset(
+        "As flowcon, by means over whole intervals: a limit does not follow the noise of a loss.",
+        order="fifo",
+        place="k8s-default",
+        share="flowcon-calm",
+        more="Take it where losses jump; it notices later than flowcon that a job has nearly converged.",
     ),
     "schedulearn": Preset(
         "The shortest job first on each machine, each job where the least work is left, and moves that pay (our own).",

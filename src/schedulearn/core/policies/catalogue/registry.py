@@ -42,7 +42,8 @@ from schedulearn.core.policies.place.least_work import LeastWork
 from schedulearn.core.policies.place.pack import Pack
 from schedulearn.core.policies.place.procon import Procon
 from schedulearn.core.policies.place.round_robin import RoundRobin
-from schedulearn.core.policies.share.flowcon import FULL, PROPORTIONAL, FlowCon
+from schedulearn.core.policies.share.flowcon import FULL, ONE_AND_AN_NTH, PROPORTIONAL, FlowCon
+from schedulearn.core.policies.share.flowcon_calm import FlowConCalm
 from schedulearn.core.policies.share.shortest import Shortest
 
 
@@ -181,7 +182,20 @@ def one_of(*words: str) -> Parse:
     return parse
 
 
+def beta(value: object, field_name: str) -> float | str:
+    """FlowCon's: what becomes slow keeps a part of 1 / (beta × containers)."""
+    return ONE_AND_AN_NTH if value == ONE_AND_AN_NTH else number(1.0, 1000.0)(value, field_name)
+
+
 _TIRESIAS: dict[str, Parse] = {"thresholds": numbers, "promote": times_or_off}
+
+_FLOWCON: dict[str, Parse] = {
+    "alpha": part,
+    "itval": time_span,
+    "beta": beta,
+    "growing": one_of(FULL, PROPORTIONAL),
+    "itval_cap": time_span,
+}
 
 _CORES: dict[str, Parse] = {"memory_below": number(0.0, 1.0)}
 
@@ -256,13 +270,10 @@ STAGES: dict[str, dict[str, StageInfo]] = {
         "flowcon": StageInfo(
             FlowCon,
             "Jobs whose training hardly gains anything any more make way for those that still grow.",
-            {
-                "alpha": part,
-                "itval": time_span,
-                "beta": number(1.0, 1000.0),
-                "growing": one_of(FULL, PROPORTIONAL),
-                "itval_cap": time_span,
-            },
+            _FLOWCON,
+        ),
+        "flowcon-calm": StageInfo(
+            FlowConCalm, "As flowcon, by means over whole intervals, so that noise is not followed.", _FLOWCON
         ),
         "shortest": StageInfo(
             Shortest,

@@ -27,7 +27,7 @@ class Interval:
 
     seconds: float
     cores: float  # in use, on average
-    before: float  # the metric's mean in the interval before, as it was reported
+    before: float  # the metric at its beginning, as it was reported: a value, or the mean of the interval before
     after: float
     lowest: float  # of all such means so far
     highest: float
@@ -80,22 +80,44 @@ class Watched:
         self.looked, self.looked_cpu = node.now, counter
         return seconds, cores
 
-    def measure(self, node: ShareNode, job: JobId, itval: float) -> Interval | None:
+    def measure_points(self, node: ShareNode, job: JobId) -> Interval | None:
+        """Its growth since the last run, by the latest value then and now, as a part of the largest that it has shown.
+
+        That of a newcomer is since its arrival, and from the first value that it has shown. None at its only value so
+        far, and where no new one came: it is measured over longer then.
+        """
+        values = node.values(job, self.since) if node.now - self.since > SECONDS_EPSILON else None
+        if values is None:
+            return None
+        if self.value is None and values.count > 1 and math.isfinite(values.first):
+            self.value = self.lowest = self.highest = values.first
+        return self._measured(node, job, values.last, by_range=False)
+
+    def measure_means(self, node: ShareNode, job: JobId, itval: float) -> Interval | None:
         """Its growth over the interval that ends now; None if that is not over, was silent, or is the first.
 
         An interval without a new value goes on: a job that reports seldom is measured over longer ones.
         """
-        seconds, counter = node.now - self.since, node.cpu_seconds(job)
-        value = node.evaluation(job, self.since) if seconds >= itval - SECONDS_EPSILON else None
-        if value is None or not math.isfinite(value):
+        value = node.evaluation(job, self.since) if node.now - self.since >= itval - SECONDS_EPSILON else None
+        return None if value is None else self._measured(node, job, value, by_range=True)
+
+    def _measured(self, node: ShareNode, job: JobId, value: float, *, by_range: bool) -> Interval | None:
+        if not math.isfinite(value):
             return None
+        seconds, counter = node.now - self.since, node.cpu_seconds(job)
         used, before = max(0.0, counter - self.cpu), self.value
         self.lowest, self.highest = min(self.lowest, value), max(self.highest, value)
         self.since, self.cpu, self.value = node.now, counter, value
         if before is None:
             return None
-        self.growth = self._gain(before, value) / seconds / max(_LEAST_USE, used / seconds / node.cores)
+        gain = self._gain(before, value) if by_range else self._gain_of_largest(before, value)
+        self.growth = gain / seconds / max(_LEAST_USE, used / seconds / node.cores)
         return Interval(seconds, used / seconds, before, value, self.lowest, self.highest, self.growth)
+
+    def _gain_of_largest(self, before: float, after: float) -> float:
+        """Where the unit does not matter, but the zero does: 0.2 of a loss of 2 is more than of one of 10."""
+        largest = max(abs(self.lowest), abs(self.highest))
+        return 0.0 if largest == 0.0 else abs(after / largest - before / largest)
 
     def _gain(self, before: float, after: float) -> float:
         """On the job's own scale, from the lowest to the highest seen: neither its unit nor its zero matters."""
