@@ -6,7 +6,7 @@ Each machine has a loop of its own (`core/control/share.py`), live and simulated
 import math
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.units import format_count
@@ -41,7 +41,8 @@ class Left(Protocol):
     def high(self) -> float: ...
 
 
-class Values(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Values:
     """Those of a metric that came in some time."""
 
     first: float

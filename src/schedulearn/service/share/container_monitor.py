@@ -5,7 +5,6 @@ import math
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.core.domain.job import Job
@@ -52,7 +51,8 @@ class Outlook:
         return self._estimator
 
 
-class _Reports(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Reports:
     """Values of the metric that came between two looks."""
 
     at: float
