@@ -261,7 +261,8 @@ class AllocationPass:
             return
         left, given, changed = self._left, self._given, self._changed
         for job, workers in sizes:
-            left -= (workers - given.get(job.id, 0)) * job.shape.slots
+            before = given.get(job.id)
+            left -= (workers - (self._given_so_far(job) if before is None else before)) * job.shape.slots
             given[job.id] = workers
             if workers != len(job.placements):
                 changed[job.id] = (job, workers)

@@ -22,7 +22,8 @@ class JobModel:
 
     __slots__ = (
         *("_left", "_log", "_owed", "_rate", "_since"),
-        *("good_enough", "job", "locality_penalty", "lost", "restart_cost", "saved", "speedup", "trace", "version"),
+        *("good_enough", "job", "locality_penalty", "lost", "restart_cost", "saved"),
+        *("spared", "speedup", "trace", "version"),
     )
 
     def __init__(self, job: Job, trace: TraceJob, restart_cost: float = 0.0, locality_penalty: float = 0.0) -> None:
@@ -38,6 +39,7 @@ class JobModel:
         # How far it was, and how fast it went on, from when on; only of jobs that report something.
         self._log: list[tuple[float, float, float]] | None = None if trace.learning is None else []
         self.good_enough = _points_to_target(trace)  # points of its curve after which its target is reached
+        self.spared = trace.duration - self.work  # what need not be done because it stops there
 
     def left(self, now: float) -> float:
         """Work left. While a restart is under way (`now` is before its end) nothing of it gets done."""
@@ -183,7 +185,7 @@ class OracleFacts:
 
     def remaining(self, job: Job, now: float) -> float:
         model = self._models[job.id]
-        return max(0.0, model.left(now) - (model.trace.duration - model.work))
+        return max(0.0, model.left(now) - model.spared)
 
     def estimate(self, job: Job, now: float) -> Estimate | None:
         left = self.remaining(job, now)

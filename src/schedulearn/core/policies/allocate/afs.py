@@ -1,7 +1,8 @@
 """AFS-L: short jobs first, and slots to where they shorten the waiting of all most."""
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 from typing import NamedTuple
@@ -96,9 +97,10 @@ def _start_in_turn(allocation: Allocation) -> None:
 
 def _grow(allocation: Allocation, jobs: Sequence[Job]) -> None:
     """More for these, who have their min; who has reached its target gets what the others leave."""
-    for yields in (False, True):
+    late = [job for job in jobs if job.yields]
+    for some in ([job for job in jobs if not job.yields], late) if late else (jobs,):
         growing = _Growing(allocation)
-        growing.add([job for job in jobs if job.yields is yields])
+        growing.add(some)
         growing.hand_out()
 
 
@@ -148,14 +150,26 @@ def _doubles(curve: SpeedUp) -> bool:
     return any(curve(n + 1) >= 2 * curve(n) for n in range(1, curve.most))
 
 
+class _Work:
+    """The time that a job has left at speed 1, in this decision."""
+
+    __slots__ = ("_facts", "_now")
+
+    def __init__(self, allocation: Allocation) -> None:
+        self._facts, self._now = allocation.facts, allocation.now
+
+    def of(self, job: Job) -> float:
+        return self._facts.remaining(job, self._now) * self._facts.speedup(job)(job.shape.workers.want)
+
+
 class _Group:
     """Jobs of one ladder with the same number of workers: in a scan only the shortest of them can win."""
 
     __slots__ = ("_heap", "_jobs", "_work", "ladder", "step", "workers")
 
-    def __init__(self, ladder: _Ladder, workers: int, work: Callable[[Job], float]) -> None:
+    def __init__(self, ladder: _Ladder, workers: int, work: "_Work") -> None:
         self.ladder, self.workers, self.step = ladder, workers, ladder.steps[workers]
-        self._work = work  # time left at speed 1
+        self._work = work
         self._jobs: list[Job] = []
         self._heap: list[tuple[float, JobId, Job]] = []  # the same as a heap, made when the lengths first matter
 
@@ -168,7 +182,7 @@ class _Group:
     def add(self, jobs: list[Job]) -> None:
         if self._heap:
             for job in jobs:
-                heapq.heappush(self._heap, (self._work(job), job.id, job))
+                heapq.heappush(self._heap, (self._work.of(job), job.id, job))
         else:
             self._jobs += jobs
 
@@ -180,11 +194,11 @@ class _Group:
     def lengths(self) -> list[tuple[float, JobId, "_Group", Job]]:
         """How long each takes with what it has; serials never tie, so that what comes after them is not compared."""
         speed = self.step.speed
-        return [(self._work(job) / speed, job.id, self, job) for job in self.jobs()]
+        return [(self._work.of(job) / speed, job.id, self, job) for job in self.jobs()]
 
     def shortest(self) -> tuple[float, JobId]:
         if self._jobs:
-            self._heap = [(self._work(job), job.id, job) for job in self._jobs]
+            self._heap = [(self._work.of(job), job.id, job) for job in self._jobs]
             self._jobs = []
             heapq.heapify(self._heap)
         work, serial, _ = self._heap[0]
@@ -200,6 +214,7 @@ class _Growing:
 
     def __init__(self, allocation: Allocation) -> None:
         self._allocation = allocation
+        self._work = _Work(allocation)
         self._added: list[Job] = []
         self._groups: dict[tuple[_Ladder, int], _Group] = {}
         self._dropped_out: list[tuple[int, list[Job]]] = []  # (workers, jobs)
@@ -228,16 +243,13 @@ class _Growing:
 
     def _group_added(self) -> None:
         speedup = self._allocation.facts.speedup
-        by_ladder: dict[_Ladder, list[Job]] = {}
+        alike: dict[tuple[Shape, SpeedUp], list[Job]] = defaultdict(list)
         for job in self._added:
-            by_ladder.setdefault(_ladder(job.shape, speedup(job)), []).append(job)
-        for ladder, jobs in by_ladder.items():
+            alike[job.shape, speedup(job)].append(job)
+        for (shape, curve), jobs in alike.items():
+            ladder = _ladder(shape, curve)
             self._put(ladder, ladder.least, jobs)
         self._added.clear()
-
-    def _work(self, job: Job) -> float:
-        facts = self._allocation.facts
-        return facts.remaining(job, self._allocation.now) * facts.speedup(job)(job.shape.workers.want)
 
     def _put(self, ladder: _Ladder, workers: int, jobs: list[Job]) -> None:
         if workers not in ladder.steps:
@@ -278,12 +290,16 @@ class _Growing:
         self._put(group.ladder, group.workers + 1, [job])
 
     def _give(self) -> None:
-        sizes = [(group.workers, group.jobs()) for group in self._groups.values()]
-        for workers, jobs in sizes + self._dropped_out:
-            for job in jobs:
-                if workers != self._given.get(job.id, job.shape.workers.min):
-                    self._given[job.id] = workers
-                    self._allocation.give(job, workers)
+        sizes = [(group.workers, group.jobs()) for group in self._groups.values()] + self._dropped_out
+        given = self._given
+        more = [
+            (job, workers)
+            for workers, jobs in sizes
+            for job in jobs
+            if workers != given.get(job.id, job.shape.workers.min)
+        ]
+        given.update([(job.id, workers) for job, workers in more])
+        self._allocation.give_all(more)
 
 
 def _scan(groups: list[_Group]) -> _Group:
