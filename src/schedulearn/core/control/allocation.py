@@ -185,7 +185,7 @@ class AllocationPass:
             return
         victims = self._victims = Victims(self.running.last_first(), self._free)
         while (entry := self._walk.next_entry) is not None:
-            victims.come_to(entry[0])
+            victims.come_to(entry.key)
             yield self._walk.next_job()
         victims.come_to(None)
 
@@ -385,7 +385,7 @@ class AllocationPass:
     def _merged(self, running: Iterable[tuple[Key, Job]]) -> Iterator[Job]:
         walk = self._walk
         for key, job in running:
-            while walk.next_entry is not None and walk.next_entry[0] < key:
+            while walk.next_entry is not None and walk.next_entry.key < key:
                 yield walk.next_job()
             yield job
         yield from self._heads()

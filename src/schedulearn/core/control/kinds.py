@@ -4,6 +4,7 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import Resources
@@ -11,7 +12,13 @@ from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.spec import Workers
 from schedulearn.core.policies.stages import Key
 
-Entry = tuple[Key, int, Job]  # a key ends in the serial number; the number tells a job's old entries from its new one
+
+class Entry(NamedTuple):
+    """A waiting job with its place in the queue."""
+
+    key: Key  # ends in the job's number
+    added: int  # tells a job's old entries from its new one
+    job: Job
 
 
 class Kind:
@@ -31,14 +38,14 @@ class Kind:
     def oldest(self) -> float:
         """When the first of the heads was queued."""
         if self._oldest is None:
-            self._oldest = min((entry[2].queued_at for entry in self.heads), default=math.inf)
+            self._oldest = min((entry.job.queued_at for entry in self.heads), default=math.inf)
         return self._oldest
 
     def add(self, shape: Shape, head: Entry) -> None:
         insort(self.heads, head)
         self.floor = _floor_of(self.floor, shape)
         if self._oldest is not None:
-            self._oldest = min(self._oldest, head[2].queued_at)
+            self._oldest = min(self._oldest, head.job.queued_at)
 
     def remove(self, head: Entry) -> None:
         at = bisect_left(self.heads, head)
@@ -82,7 +89,7 @@ class Kinds:
         key, before = self._heads.get(shape, (None, None))
         if before is head:
             return
-        if head is not None and head[2].suspended_at:
+        if head is not None and head.job.suspended_at:
             self.alone[shape] = None
         elif head is not None:
             self._put_in(shape, key or _likeness(shape), head)

@@ -73,7 +73,7 @@ class NodeLedger:
         part = 1e9
         for name, amount in shape.per_worker.items():
             if name == GPUS and shape.gpu_type:
-                free: float = len(self._matching(shape))
+                free = float(len(self._matching(shape)))
             else:
                 free = self._free.get(name, 0.0)
             if name == CPUS and not shape.gpus:

@@ -40,7 +40,7 @@ class Queue:
         return job in self._entries
 
     def __iter__(self) -> Iterator[Job]:
-        return (entry[2] for entry in self._entries.values())
+        return (entry.job for entry in self._entries.values())
 
     def count(self, pool: str) -> int:
         return self._counts[pool]
@@ -54,7 +54,7 @@ class Queue:
             if job.suspended_at:
                 self.suspended[shape.pool][job.id] = job
         self._added += 1
-        entry = (rank(job, self.order, self.facts, now), self._added, job)
+        entry = Entry(rank(job, self.order, self.facts, now), self._added, job)
         self._entries[job.id] = entry
         heaps = self._heaps[shape.pool]
         if shape in heaps:
@@ -68,7 +68,7 @@ class Queue:
         # The heap's own entry is dropped when it comes to the top.
         entry = self._entries.pop(job, None)
         if entry:
-            shape = entry[2].shape
+            shape = entry.job.shape
             self.demand[shape.pool] -= shape.workers.want * shape.slots
             self._counts[shape.pool] -= 1
             self.suspended[shape.pool].pop(job, None)
@@ -119,7 +119,7 @@ class Queue:
 
     def is_head(self, job: Job) -> bool:
         entry = self.head(job.shape)
-        return entry is not None and entry[2] is job
+        return entry is not None and entry.job is job
 
     def positions(self, jobs: Iterable[Job]) -> dict[JobId, int]:
         """1 for the first. Counted when asked: nobody needs all positions at once."""
@@ -139,7 +139,7 @@ class Queue:
         heap = heaps.get(shape)
         while heap:
             entry = heap[0]
-            if self._entries.get(entry[2].id) is entry:
+            if self._entries.get(entry.job.id) is entry:
                 return entry
             heapq.heappop(heap)
         heaps.pop(shape, None)
@@ -158,8 +158,8 @@ class Queue:
             for below in (2 * place + 1, 2 * place + 2):
                 if below < len(heap):
                     heapq.heappush(nearest, (heap[below], below, heap))
-            if self._entries.get(entry[2].id) is entry:
-                yield entry[2]
+            if self._entries.get(entry.job.id) is entry:
+                yield entry.job
 
     def all_in_order(self, pool: str) -> list[Job]:
         """The same at once, for when they are few."""
@@ -200,7 +200,7 @@ class QueueWalk:
 
     def next_job(self) -> Job:
         """The next job among the open shapes; its shape is closed until `open` is called."""
-        return heapq.heappop(self._heads)[0][2]
+        return heapq.heappop(self._heads)[0].job
 
     def take(self, job: Job) -> None:
         """The job got something: the next of its shape may try."""
@@ -212,17 +212,17 @@ class QueueWalk:
 
     def open(self, shape: Shape) -> None:
         while entry := self._queue.head(shape):
-            if entry[2].id not in self._out_of_turn:
+            if entry.job.id not in self._out_of_turn:
                 heapq.heappush(self._heads, (entry, shape))  # keys never tie, so shapes are not compared
                 return
-            self._pop(entry[2])
+            self._pop(entry.job)
 
     def _pop(self, job: Job) -> None:
         self._taken.append(job)
         self._queue.pop(job.shape)
 
     def rest(self) -> list[Job]:
-        return [entry[2] for entry, _ in self._heads]
+        return [entry.job for entry, _ in self._heads]
 
     def end(self) -> None:
         for job in self._taken:
@@ -269,7 +269,7 @@ class KindWalk(QueueWalk):
             entry, of = self._heads[0]
             if not isinstance(of, _Heads) or of.passed is not None or of.tried is entry:
                 return entry
-            if not self._hopeless(of.kind.floor, entry[0]):
+            if not self._hopeless(of.kind.floor, entry.key):
                 of.tried = entry
                 return entry
             heapq.heappop(self._heads)
@@ -281,7 +281,7 @@ class KindWalk(QueueWalk):
         if isinstance(of, _Heads):
             of.at += 1
             self._go_on(of)
-        return entry[2]
+        return entry.job
 
     def _pass_over(self, heads: "_Heads") -> None:
         heads.passed = heads.at
@@ -295,7 +295,7 @@ class KindWalk(QueueWalk):
             return
         while heads.at < len(entries):
             entry = entries[heads.at]
-            job = entry[2]
+            job = entry.job
             if job.shape not in self._shown and (not over or self._tired(job.queued_at)):
                 heapq.heappush(self._heads, (entry, heads))
                 return
@@ -317,4 +317,4 @@ class _Heads:
         if not self.passed and before is None:
             return self.kind.oldest
         end = len(self.kind.heads) if before is None else bisect_left(self.kind.heads, (before,))
-        return min((entry[2].queued_at for entry in self.kind.heads[self.passed : end]), default=math.inf)
+        return min((entry.job.queued_at for entry in self.kind.heads[self.passed : end]), default=math.inf)

@@ -95,7 +95,7 @@ def _start_in_turn(allocation: Allocation) -> None:
     late.hand_out()
 
 
-def _grow(allocation: Allocation, jobs: Sequence[Job]) -> None:
+def _grow(allocation: Allocation, jobs: list[Job]) -> None:
     """More for these, who have their min; who has reached its target gets what the others leave."""
     late = [job for job in jobs if job.yields]
     for some in ([job for job in jobs if not job.yields], late) if late else (jobs,):
