@@ -53,7 +53,7 @@ def test_an_experiment_is_complete(name: str) -> None:
     assert len(set(labels)) == len(labels)
     for variant in one.variants:
         assert set(variant.times) | set(variant.rates) <= set(variant.params)
-        policy = build_policy(variant.preset, variant.stages, variant.scaled(0.5))
+        policy = build_policy(variant.preset, variant.stages, variant.params_of(0, 0.5))
         if variant is one.baseline:
             assert policy.migrate is None, "the baseline moves nobody"
             assert policy.stages["share"] == "fair", "and limits nobody"

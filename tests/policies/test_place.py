@@ -4,6 +4,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -24,6 +25,7 @@ from schedulearn.core.domain.spec import JobSpec, WorkerResources, Workers
 from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.core.policies.catalogue.registry import STAGES, stage
 from schedulearn.core.policies.place import branch_and_bound, genetic, hungarian
+from schedulearn.core.policies.place.k8s_default import score as k8s_score
 from schedulearn.core.policies.place.solve import (
     Assignment,
     Piece,
@@ -92,8 +94,7 @@ def placed(name: str, shape: Shape, workers: int, nodes: Ledger, memory: Any = N
         *((name, (4, 4, 4), 9, "aaaabbbbc") for name in SOLVERS),
         # every worker on the emptiest node
         ("k8s-default", (2, 4, 3), 1, "b"),
-        ("k8s-default", (2, 4, 3), 5, "bbcab"),
-        ("k8s-default", (1, 1, 1), 3, "abc"),
+        ("k8s-default", (3, 1, 1), 2, "aa"),
         # what does not fit, and what is exactly all
         *((name, (2, 1), 4, None) for name in ALL),
         *((name, (0, 0), 1, None) for name in ALL),
@@ -168,13 +169,54 @@ def test_k8s_default_prefers_even_shares() -> None:
 
 
 def test_k8s_default_spreads_the_workers_of_a_job() -> None:
-    # Shares with one more: a 1/4, b 1/8: b; a 1/4, b 2/8: a tie, so a; a 2/4, b 2/8: b; a 2/4, b 3/8: b.
+    # Shares with one more: a 1/4, b 1/8: b; a 1/4, b 2/8: a tie; the other is next; a 2/4, b 3/8: b.
     worker = shape_of(0, cpus=1.0, memory=1)
-    assert k8s(worker, 4, machine("a", 4, 4), machine("b", 8, 8)) == "babb"
+    assert k8s(worker, 4, machine("a", 4, 4), machine("b", 8, 8)) in ("babb", "bbab")
+
+
+def test_k8s_default_scores_by_hand() -> None:
+    """16 cores, 64 GiB; each pod counts as 0.1 cores and 200 MiB, so 0.625 % and 0.305 %, of which nothing is leased.
+
+    With so many pods: ⌊mean of ⌊CPU⌋ and ⌊memory⌋⌋ that is free, and ⌊100 − their distance⌋.
+    """
+    expected = [99 + 99, 98 + 99, 98 + 99, 97 + 98, 97 + 98, 97 + 98, 96 + 97]
+    (there,) = Ledger([machine("a", 16, 64 * 2**30)])
+    found = [k8s_score(there, shape_of(0, cpus=0.001), 1, (0.1 * k - 0.001, 200 * 2**20 * k)) for k in range(1, 8)]
+    assert found == expected, "with one or two pods nodes are equal, and with three to five"
+
+
+def test_k8s_default_counts_what_names_no_request_though_nobody_leases_it() -> None:
+    """Three such pods on one node weigh more than two there; those just placed count, too."""
+    state = State(build_policy().order, AssumedFacts(), [machine(name, 16, 64 * 2**30) for name in "ab"])
+    for number, name in enumerate("aaabb", 1):
+        pod = replace(job(number), spec=JobSpec("pod", "true", resources=WorkerResources(cpus_min=0.001, cpus_max=8.0)))
+        pod.placements = (Placement(NodeName(name)),)
+        state.jobs[pod.id], state.attempts[pod.id] = pod, None  # type: ignore[assignment] # only its key is asked for
+    memory: Memory = {}
+    stage("place", "k8s-default").build({}).survey(Board(state, 0.0), memory)
+    pods = {"a": 3, "b": 2}
+    counted = {name: [pytest.approx(0.099 * n), pytest.approx(200 * 2**20 * n)] for name, n in pods.items()}
+    assert memory["k8s_default.unnamed"] == counted
+    assert placed("k8s-default", shape_of(0, cpus=0.001), 1, state.ledger, memory) == "b"
+    assert memory["k8s_default.unnamed"]["b"][0] == pytest.approx(0.099 * 3)
+
+
+def test_k8s_default_draws_other_lots_with_another_seed_and_the_same_with_the_same() -> None:
+    there = Ledger(machine(name, 16, 64 * 2**30) for name in "abcd")
+
+    def lots(seed: int) -> list[str]:
+        drawn = stage("place", "k8s-default").build({"k8s_seed": seed})
+        found = (drawn.place(job(number), shape_of(0, cpus=0.001), 1, there, {}) for number in range(1, 101))
+        return [each[0] for each in found]
+
+    first = lots(0)
+    assert lots(0) == first
+    assert lots(1) != first
+    assert all(15 <= first.count(name) <= 35 for name in "abcd"), "and no node is favoured"
 
 
 def test_k8s_default_judges_a_gpu_job_by_cores_where_nodes_have_them() -> None:
-    there = [node("a", cpus=8, gpus=4, memory=8), node("b", cpus=8, gpus=2, memory=8)]
+    there = [node("a", cpus=8, gpus=4, memory=2**36), node("b", cpus=8, gpus=2, memory=2**36)]
     assert k8s(shape_of(1, cpus=1.0), 1, *there, used={"a": (2.0, 1)}) == "b"
 
 

@@ -50,7 +50,7 @@ def run_simulated(experiment: Experiment, seeds: int, scale: float = 1.0, told: 
 
 
 def _run(experiment: Experiment, variant: Variant, workload: Workload, seed: int, scale: float) -> Run:
-    policy = build_policy(variant.preset, variant.stages, variant.scaled(scale))
+    policy = build_policy(variant.preset, variant.stages, variant.params_of(seed, scale))
     options = SimOptions(
         restart_cost=experiment.restart_cost * scale,
         locality_penalty=experiment.locality_penalty,

@@ -7,17 +7,18 @@ from schedulearn.lab.experiments.types import OURS, Experiment, Figure, Machines
 from schedulearn.lab.experiments.workloads import Every, Trainings, Within
 
 _SOURCE = "SpeCon"
-_FOUR, _EIGHT = Machines(4, cores=16.0), Machines(8, cores=16.0)
-_DS = Variant("k8s-default", "k8s-default")
+_FOUR, _EIGHT = (Machines(count, cores=16.0, memory=64.0 * 2**30) for count in (4, 8))
+_LOTS = ("k8s_seed",)
+_DS = Variant("k8s-default", "k8s-default", seeds=_LOTS)
 _PROCON = Variant("procon", "procon")
 _COST = 3.5  # seconds of a move: below 5 s was published, with a standard deviation of 1.43 s
-_EVEN = (
-    "Our baseline spreads jobs evenly by what they request. The published text calls its own uneven (the run of 30): a "
-    "part of what SpeCon gained there may be what that had lost. This was not tested."
+_UNEVEN = (
+    "How uneven the baseline's lots were is not known, and it decides what there is to gain. Ours is the mean of many."
 )
-_NOBODY_ASKS = (
-    "With jobs of one length spread evenly, no worker ever holds a converged job beside two that still learn: by the "
-    "rule no job asks to move. An uneven baseline, as the text describes it elsewhere, may be why there it did."
+_SCALE = (
+    "On our scale a loss changes by 1 % in an interval only near the end of a job, and then hardly a worker holds two "
+    "others that still learn. On what scale the source's α counts is not known: docs/results.md has fixed-20 by scale "
+    "and by baseline."
 )
 _DRAWN = "The published run is one draw of arrivals and models that is not known; ours is the mean over seeds."
 
@@ -28,12 +29,14 @@ def _setting(alpha: float, interval: float) -> Variant:
         "specon",
         params={"specon_alpha": alpha, "specon_interval": interval},
         times=("specon_interval",),
+        seeds=_LOTS,
     )
 
 
 _USUAL = _setting(0.01, 30.0)
+FIXED_20 = Trainings("fixed-20", SPECON, ("VAE",), Every(50.0), 20, times=0.93)
 # Of random-20 only the first job's time under the baseline was published, 461.2 s.
-_RANDOM_20 = Trainings("random-20", SPECON, ("VAE",), Within(300.0), 20, times=0.78)
+_RANDOM_20 = Trainings("random-20", SPECON, ("VAE",), Within(300.0), 20, times=0.86)
 
 
 def _mixed(count: int, within: float, times: float) -> Trainings:
@@ -47,7 +50,7 @@ def _sweep(name: str, about: str, published: dict[tuple[float, float], float]) -
         for setting, value in zip(settings, published.values(), strict=True)
     ]
     return Experiment(
-        name, about, _SOURCE, _RANDOM_20, _FOUR, (_DS, *settings, OURS), figures, why=_EVEN, restart_cost=_COST
+        name, about, _SOURCE, _RANDOM_20, _FOUR, (_DS, *settings, OURS), figures, why=_UNEVEN, restart_cost=_COST
     )
 
 
@@ -56,21 +59,19 @@ SPECON_EXPERIMENTS: Sequence[Experiment] = (
         "fixed-20",
         "Twenty VAEs, one every 50 s, on 4 workers.",
         _SOURCE,
-        Trainings("fixed-20", SPECON, ("VAE",), Every(50.0), 20),
+        FIXED_20,
         _FOUR,
         (_DS, _USUAL, _PROCON, OURS),
         (
             Figure("average", _DS.label, 275.2, "Calibrated on it."),
-            Figure(
-                "makespan", _DS.label, 1260.0, "Work for 275 s on average with an even spread ends a little sooner."
-            ),
+            Figure("makespan", _DS.label, 1260.0, "Calibrated on it."),
             Figure("average", _USUAL.label, 234.7),
             Figure("average change", _USUAL.label, -14.7),
             Figure("best job", _USUAL.label, -37.6),
             Figure("faster", _USUAL.label, 11.0),
             Figure("makespan", _USUAL.label, 1190.0),
         ),
-        why=_NOBODY_ASKS,
+        why=_SCALE,
         restart_cost=_COST,
     ),
     _sweep(
@@ -87,7 +88,7 @@ SPECON_EXPERIMENTS: Sequence[Experiment] = (
         "mixed-20",
         "Twenty jobs of 5 models on 2 frameworks at random within 300 s on 4 workers.",
         _SOURCE,
-        _mixed(20, 300.0, 1.21),
+        _mixed(20, 300.0, 1.145),
         _FOUR,
         (_DS, _USUAL, _PROCON, OURS),
         (
@@ -98,14 +99,14 @@ SPECON_EXPERIMENTS: Sequence[Experiment] = (
             Figure("faster", _USUAL.label, 15.0),
             Figure("best job", _USUAL.label, -31.6),
         ),
-        why=f"{_DRAWN} {_EVEN}",
+        why=f"{_DRAWN} {_UNEVEN}",
         restart_cost=_COST,
     ),
     Experiment(
         "mixed-30",
         "Thirty jobs of 5 models on 2 frameworks at random within 300 s on 4 workers.",
         _SOURCE,
-        _mixed(30, 300.0, 1.0),
+        _mixed(30, 300.0, 0.99),
         _FOUR,
         (_DS, _USUAL, _PROCON, OURS),
         (
@@ -117,14 +118,14 @@ SPECON_EXPERIMENTS: Sequence[Experiment] = (
             Figure("makespan change", _USUAL.label, -16.4),
             Figure("faster", _USUAL.label, 20.0),
         ),
-        why=f"{_DRAWN} {_EVEN}",
+        why=f"{_DRAWN} {_UNEVEN}",
         restart_cost=_COST,
     ),
     Experiment(
         "mixed-50",
         "Fifty jobs of 5 models on 2 frameworks at random within 1200 s on 8 workers.",
         _SOURCE,
-        _mixed(50, 1200.0, 1.48),
+        _mixed(50, 1200.0, 1.485),
         _EIGHT,
         (_DS, _USUAL, _PROCON, OURS),
         (
@@ -137,7 +138,7 @@ SPECON_EXPERIMENTS: Sequence[Experiment] = (
             Figure("faster", _USUAL.label, 30.0),
             Figure("best job", _USUAL.label, -41.5),
         ),
-        why=f"{_DRAWN} {_EVEN}",
+        why=f"{_DRAWN} {_UNEVEN}",
         restart_cost=_COST,
     ),
 )

@@ -14,9 +14,10 @@ class Machines:
     count: int
     cores: float = 0.0
     gpus: int = 0
+    memory: float = 0.0  # bytes
 
     def nodes(self) -> list[Node]:
-        return [make_node(i, self.gpus, f"worker-{i + 1}", self.cores) for i in range(self.count)]
+        return [make_node(i, self.gpus, f"worker-{i + 1}", self.cores, self.memory) for i in range(self.count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,13 @@ class Variant:
     params: Mapping[str, Any] = field(default_factory=dict)
     times: Sequence[str] = ()  # parameters that are seconds
     rates: Sequence[str] = ()  # parameters that are something per second
+    seeds: Sequence[str] = ()  # parameters that are the seed of the run: with other jobs come other lots
 
-    def scaled(self, scale: float) -> dict[str, Any]:
+    def params_of(self, seed: int, scale: float) -> dict[str, Any]:
         """The parameters for a run in which everything takes `scale` times as long."""
         factors = dict.fromkeys(self.times, scale) | dict.fromkeys(self.rates, 1 / scale)
-        return {key: value * factors[key] if key in factors else value for key, value in self.params.items()}
+        scaled = {key: value * factors[key] if key in factors else value for key, value in self.params.items()}
+        return scaled | dict.fromkeys(self.seeds, seed)
 
 
 # Our own policy: the same in every experiment. The parameters are the defaults, written out so that they can be scaled.

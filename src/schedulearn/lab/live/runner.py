@@ -82,22 +82,22 @@ def _prepared(experiment: Experiment, scale: float, place: Place, folder: Path) 
     check_torch(place)
     with private_service(place) as client:
         for variant in experiment.variants:
-            _set_policy(client, variant, scale)
-        _set_policy(client, experiment.baseline, scale)
+            _set_policy(client, variant, 0, scale)
+        _set_policy(client, experiment.baseline, 0, scale)
         cores = sum(node["capacity"]["cpus"] for node in client.nodes())
         return _Bench(place, scale, cores, calibrated(client, networks_of(experiment), place, cores, folder), folder)
 
 
-def _set_policy(client: Client, variant: Variant, scale: float) -> None:
+def _set_policy(client: Client, variant: Variant, seed: int, scale: float) -> None:
     try:
-        client.set_policy(variant.preset, variant.stages, variant.scaled(scale))
+        client.set_policy(variant.preset, variant.stages, variant.params_of(seed, scale))
     except ApiError as error:
         raise LiveError(f"the service does not take {variant.label!r}: {error}") from error
 
 
 def _run(bench: _Bench, variant: Variant, workload: Workload, seed: int, clock: _Clock) -> Run:
     with private_service(bench.place) as client:
-        _set_policy(client, variant, bench.scale)
+        _set_policy(client, variant, seed, bench.scale)
         began, start = time.time(), time.monotonic()
         for trace in workload.jobs:
             while (left := trace.arrival - (time.monotonic() - start)) > 0:

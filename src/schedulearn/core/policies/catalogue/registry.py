@@ -257,7 +257,11 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             "The same aims by a seeded genetic search.",
             {"population": whole(2, 1_000), "generations": whole(0, 10_000), "seed": whole(0, 2**32 - 1)},
         ),
-        "k8s-default": StageInfo(K8sDefault, "Each worker on the node with the least requested share, as Kubernetes."),
+        "k8s-default": StageInfo(
+            K8sDefault,
+            "Each worker on the node with the least requested share, as Kubernetes; equals draw lots.",
+            {"k8s_seed": whole(0, 2**32 - 1)},
+        ),
         "procon": StageInfo(
             Procon,
             "The node whose jobs have the least left to do, times their number.",

@@ -1,55 +1,112 @@
-"""As Kubernetes does it by default: a baseline."""
+"""As Kubernetes 1.17 does it by default: a baseline."""
 
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from heapq import heapify, heappop, heappush
 
-from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import CPUS, GPUS, MEMORY
 from schedulearn.core.domain.shape import Shape
-from schedulearn.core.policies.stages import FreeNode, Memory, Nodes, Place
+from schedulearn.core.policies.stages import Board, FreeNode, Memory, Nodes, Place
 
-_CURSOR = "k8s_default.last"
+_UNNAMED = "k8s_default.unnamed"
+_FULL = 100  # the highest score of each kind
+_USUAL = {CPUS: 0.1, MEMORY: 200.0 * 2**20}  # what a pod is taken to request of what it does not name
+_NAMED = {CPUS: 0.01, MEMORY: 1.0}  # a lease of less than that names nothing
+Amounts = Sequence[float]  # cores, bytes
 
 
 class K8sDefault(Place):
-    """Each worker by itself goes to the node with the least requested share of CPU and memory.
+    """Each worker by itself goes to the node with the highest score, with the worker on it; it is never moved.
 
-    A node's score is the mean free share (least allocated) plus how even the shares are (balanced allocation), with
-    the worker on it. Kubernetes breaks ties by lot; here they go round, from job to job, so that equal inputs give
-    equal decisions.
+    A score is the mean free share of CPU and memory in percent (least allocated) plus 100 less the distance of the two
+    in points (balanced allocation), in whole numbers: nodes that differ by little are equal. Equals draw lots. A worker
+    that requests no CPU or memory counts as 0.1 cores or 200 MB.
     """
 
+    surveys = True
+
+    def __init__(self, k8s_seed: int = 0) -> None:
+        """`k8s_seed`: other lots with each."""
+        self._seed = k8s_seed
+
+    def survey(self, board: Board, memory: Memory) -> None:
+        """Note what counts on each node beside leases."""
+        unnamed: dict[str, list[float]] = {}
+        for job in board.jobs():
+            if any(more := _unnamed(job.shape)):
+                for placement in job.placements:
+                    unnamed[placement.node] = _sum(unnamed.get(placement.node, (0.0, 0.0)), more)
+        memory[_UNNAMED] = unnamed
+
     def place(self, job: Job, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
-        last = memory.get(_CURSOR, "")
-        turn = sorted(nodes, key=lambda node: node.name <= last)
-        open_nodes = [(node, room) for node in turn if (room := node.room_for(shape)) > 0]
-        heap = [(-score(node, shape, 1), i, 1) for i, (node, _) in enumerate(open_nodes)]
+        unnamed: dict[str, list[float]] = memory.get(_UNNAMED, {})
+        more = _unnamed(shape)
+
+        def entry(i: int, taken: int) -> tuple[int, bytes, int, int]:
+            node = open_nodes[i][0]
+            beside = _sum(unnamed.get(node.name, (0.0, 0.0)), more, taken)
+            return -score(node, shape, taken, beside), self._lot(job.id, node.name, taken), i, taken
+
+        open_nodes = [(node, room) for node in nodes if (room := node.room_for(shape)) > 0]
+        heap = [entry(i, 1) for i in range(len(open_nodes))]
         heapify(heap)
         placed: list[NodeName] = []
         while heap and len(placed) < workers:
-            _, i, taken = heappop(heap)
+            _, _, i, taken = heappop(heap)
             node, room = open_nodes[i]
             placed.append(node.name)
             if taken < room:
-                heappush(heap, (-score(node, shape, taken + 1), i, taken + 1))
+                heappush(heap, entry(i, taken + 1))
         if len(placed) < workers:
             return None
-        memory[_CURSOR] = placed[-1]
+        if any(more):
+            memory[_UNNAMED] = _with(unnamed, placed, more)
         return placed
 
+    def _lot(self, job: JobId, node: NodeName, worker: int) -> bytes:
+        """The same for equal inputs, and without any order in it."""
+        return blake2b(f"{self._seed} {job} {worker} {node}".encode(), digest_size=8).digest()
 
-def score(node: FreeNode, shape: Shape, workers: int) -> float:
-    """How good the node would be with so many workers of this shape added: 0 to 2, more is better."""
-    shares = []
+
+def score(node: FreeNode, shape: Shape, workers: int, beside: Amounts = (0.0, 0.0)) -> int:
+    """How good the node would be with so many workers of this shape added: 0 to 200, more is better. `beside`: what
+    counts there although nobody leases it, these workers' part included."""
+    shares, unnamed = [], dict(zip(_USUAL, beside, strict=True))
     for name in _scored_resources(node, shape):
         usable, free = node.amounts(name)
         if usable > 0:
-            shares.append((usable - free + workers * shape.per_worker[name]) / usable)
+            requested = usable - free + workers * shape.per_worker[name] + unnamed.get(name, 0.0)
+            shares.append(min(1.0, round(requested / usable, 9)))  # sums of fractions never add up exactly
     if not shares:
-        return 0.0
-    least_allocated = 1.0 - sum(shares) / len(shares)
-    balanced = 1.0 - (max(shares) - min(shares)) / 2  # of two numbers, half the distance is the standard deviation
-    return round(least_allocated + balanced, 9)  # sums of fractions never add up exactly, and a tie must be a tie
+        return 0
+    least_allocated = sum(_points(1.0 - share) for share in shares) // len(shares)
+    return least_allocated + _points(1.0 - (max(shares) - min(shares)))
+
+
+def _points(part: float) -> int:
+    return int(round(part * _FULL, 6))
+
+
+def _unnamed(shape: Shape) -> list[float]:
+    """What one worker counts for beside its lease."""
+    return [
+        usual - shape.per_worker[name] if shape.per_worker[name] < _NAMED[name] else 0.0
+        for name, usual in _USUAL.items()
+    ]
+
+
+def _sum(amounts: Amounts, more: Amounts, times: int = 1) -> list[float]:
+    return [one + times * other for one, other in zip(amounts, more, strict=True)]
+
+
+def _with(unnamed: dict[str, list[float]], placed: Iterable[NodeName], more: Amounts) -> dict[str, list[float]]:
+    """Who was just placed counts for the next."""
+    found = dict(unnamed)
+    for name in placed:
+        found[name] = _sum(found.get(name, (0.0, 0.0)), more)
+    return found
 
 
 def _scored_resources(node: FreeNode, shape: Shape) -> tuple[str, ...]:
