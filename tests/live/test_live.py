@@ -1,5 +1,6 @@
 """Live runs from end to end: a private service, real training, real processes; and nothing is left of it."""
 
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -96,7 +97,7 @@ def test_a_run(tmp_path: Path) -> None:
 def test_a_policy_that_the_service_does_not_take() -> None:
     """It is found before anything is trained. Thresholds by the second grow as time shrinks: here out of bounds."""
     flowcon = CATALOGUE["fixed-3"].variants[1]
-    with pytest.raises(LiveError, match=f"does not take '{flowcon.label}'"):
+    with pytest.raises(LiveError, match=re.escape(f"does not take '{flowcon.label}'")):
         run_live(replace(TINY, variants=(NONE_RUNNING, flowcon), figures=()), 1, 0.01, Place(), print, print)
 
 
