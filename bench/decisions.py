@@ -20,7 +20,7 @@ from schedulearn.core.domain.spec import STOP, YIELD, Target
 from schedulearn.core.policies.catalogue.presets import PRESETS, build_policy
 from schedulearn.lab.sim.cluster import nodes_from_list, parse_cluster
 from schedulearn.lab.sim.engine import SimOptions, Simulation
-from schedulearn.lab.sim.estimated import EstimatedFacts
+from schedulearn.lab.sim.learned import LearnedFacts
 from schedulearn.lab.sim.metrics import Result
 from schedulearn.lab.traces.registry import load
 from schedulearn.lab.traces.types import TraceJob, Workload
@@ -109,10 +109,8 @@ def _run(case: Case, preset: str, workload: Workload) -> Result:
     if preset in case.fewer:
         workload = replace(workload, jobs=workload.jobs[: case.fewer[preset]])
     policy = build_policy(preset)
-    if case.oracle:
-        return Simulation(workload, case.nodes(), policy, case.options).run()
-    facts = EstimatedFacts()
-    return Simulation(workload, case.nodes(), policy, case.options, facts.of, facts.ended).run()
+    facts = None if case.oracle else LearnedFacts()
+    return Simulation(workload, case.nodes(), policy, case.options, facts).run()
 
 
 def _told(result: Result) -> dict[str, Any]:

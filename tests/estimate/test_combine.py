@@ -38,8 +38,8 @@ ALL = Facts("ann", "mnist", 1, ran=600, step=300, steps=1000, flat=predict_flat(
             replace(ALL, steps=None, step=500), 200, "jobs of the same user, name and size", id="flat already"
         ),
         pytest.param(replace(ALL, step=None), 200, "jobs of the same user, name and size", id="no step was reported"),
-        pytest.param(replace(ALL, time_limit=900), 300, "steps", id="its time limit ends it"),
-        pytest.param(replace(ALL, time_limit=500), 0, "steps", id="beyond its time limit"),
+        pytest.param(replace(ALL, time_left=300), 300, "steps", id="its time limit ends it"),
+        pytest.param(replace(ALL, time_left=0), 0, "steps", id="beyond its time limit"),
     ],
 )
 def test_which_one_answers(facts: Facts, expected: float, source: str) -> None:
@@ -53,7 +53,7 @@ def test_without_a_history() -> None:
     nothing = Facts("ann", "mnist", 1, ran=10)
     assert remaining(nothing) is None
     assert remaining(nothing, History()) is None
-    limited = remaining(replace(nothing, time_limit=100), History())
+    limited = remaining(replace(nothing, time_left=90), History())
     assert limited == Estimate(0, 90, 90)
     assert limited.source == "its time limit"
     flat = remaining(replace(ALL, steps=None, step=500))
@@ -82,7 +82,7 @@ def test_features_reach_the_history() -> None:
         steps=st.none() | st.integers(0, 10**6),
         step_time=st.none() | st.floats(1e-3, 1e3),
         flat=st.sampled_from([None, predict_flat(CURVE), Estimate(0.0, 10.0, 1e5, "loss curve")]),
-        time_limit=st.none() | st.floats(0, 1e7),
+        time_left=st.none() | st.floats(0, 1e7),
     )
 )
 def test_finite_ordered_never_negative(facts: Facts) -> None:

@@ -54,9 +54,9 @@ def test_the_latest_counts() -> None:
 
 def test_what_is_kept_is_bounded() -> None:
     times = StepTimes()
-    for job in range(2000):
+    for job in range(3000):
         times.learn(StepTime(job, "ann", f"net{job}", 1, 1.0))
-    assert [one.job for one in times] == list(range(1500, 2000))
+    assert [one.job for one in times] == list(range(1000, 3000))
 
 
 def test_stretches_are_told_when_they_are_news() -> None:

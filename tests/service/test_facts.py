@@ -152,7 +152,7 @@ def trains(bench: Bench, job: JobId, until: int, cores: float, limit: float | No
 def test_a_job_that_is_held_back_is_not_longer(bench: Bench, total: dict[str, int]) -> None:
     facts, job = bench.scheduler._facts, bench.running(cpus=2, **total)
     trains(bench, job, 100, cores=2.0)
-    facts._estimator._flat = lambda *_: Estimate(1000, 1000, 1000, "loss curve")  # type: ignore[method-assign]
+    facts._estimator._estimates._flat = lambda *_: Estimate(1000, 1000, 1000, "loss curve")  # type: ignore[method-assign]
     trains(bench, job, 200, cores=2.0)
     assert facts.remaining(bench.job(job), bench.clock.now()) == pytest.approx(800)
     trains(bench, job, 300, cores=0.2, limit=0.2)

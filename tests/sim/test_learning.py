@@ -6,9 +6,10 @@ from statistics import pstdev
 
 import pytest
 
+from schedulearn.core.domain.job import Accrual
 from schedulearn.core.domain.learning import LearningCurve
-from schedulearn.lab.sim.estimated import EstimatedFacts
 from schedulearn.lab.sim.figures import estimates_in_words
+from schedulearn.lab.sim.learned import LearnedFacts
 from schedulearn.lab.sim.metrics import Result
 from schedulearn.lab.sim.model import JobModel, SpecMaker, make_job
 from schedulearn.lab.sim.run import Request, prepare
@@ -23,12 +24,21 @@ def model_of(trace: TraceJob = TRACE) -> JobModel:
     return JobModel(make_job(1, trace, SpecMaker(elastic=False).spec(trace)), trace)
 
 
-def facts_of(model: JobModel, *earlier: float) -> EstimatedFacts:
+def facts_of(model: JobModel, *earlier: float) -> LearnedFacts:
     """What is known of this job after jobs like it that ran for so many seconds."""
-    facts = EstimatedFacts().of({model.job.id: model})
+    facts = LearnedFacts()
+    facts.begin({model.job.id: model})
     for seconds in earlier:
-        facts.ended(model_of(replace(TRACE, duration=seconds)))
+        ended = model_of(replace(TRACE, duration=seconds))
+        ended.job.worked = Accrual(seconds)
+        facts.ended(ended, seconds)
     return facts
+
+
+def starts(model: JobModel) -> None:
+    """It runs alone, at the size that it wants."""
+    model.run(0.0, rate=1.0)
+    model.job.worked = Accrual(0.0, 0.0, 1.0)
 
 
 def run(trace: str, policy: str = "srtf", **more: bool) -> Result:
@@ -64,7 +74,7 @@ def test_a_job_that_ends_at_once_is_done() -> None:
 def test_steps_tell_what_is_left_as_of_the_last_report() -> None:
     model = model_of(replace(TRACE, announced=1.0))
     facts = facts_of(model)
-    model.run(0.0, rate=1.0)
+    starts(model)
     assert facts.estimate(model.job, 5.0) is None, "it has reported nothing yet"
     for now in (10.0, 14.0, 405.0, 999.0):
         estimate = facts.estimate(model.job, now)
@@ -76,7 +86,7 @@ def test_steps_tell_what_is_left_as_of_the_last_report() -> None:
 @pytest.mark.parametrize(("announced", "left"), [(0.5, 100.0), (2.0, 1600.0), (0.2, 0.0)])
 def test_who_announces_other_steps_than_it_does_is_believed(announced: float, left: float) -> None:
     model = model_of(replace(TRACE, announced=announced))
-    model.run(0.0, rate=1.0)
+    starts(model)
     estimate = facts_of(model).estimate(model.job, 400.0)
     assert estimate
     assert estimate.expected == pytest.approx(left)
@@ -86,8 +96,9 @@ def test_steps_that_take_unequal_times_blur_the_estimate_the_less_the_more_there
     off: dict[float, list[float]] = {50.0: [], 800.0: []}
     for seed in range(200):
         model = model_of(replace(TRACE, announced=1.0))
-        model.run(0.0, rate=1.0)
-        facts = EstimatedFacts(0.1, seed).of({model.job.id: model})
+        starts(model)
+        facts = LearnedFacts(0.1, seed)
+        facts.begin({model.job.id: model})
         for now, errors in off.items():
             estimate = facts.estimate(model.job, now)
             assert estimate == facts.estimate(model.job, now), "asked again, it says the same"
@@ -100,7 +111,7 @@ def test_the_time_left_is_told_by_when_the_loss_flattens() -> None:
     model = model_of()
     facts = facts_of(model)
     assert facts.remaining(model.job, 0.0) == math.inf, "nothing is known of it"
-    model.run(0.0, rate=1.0)
+    starts(model)
     model.job.attempt = 1
     assert facts.remaining(model.job, 50.0) == math.inf, "a few values tell nothing"
     model.job.attempt = 2
@@ -110,7 +121,7 @@ def test_the_time_left_is_told_by_when_the_loss_flattens() -> None:
 def test_it_goes_before_what_other_jobs_took_until_it_is_flat() -> None:
     model = model_of()
     facts = facts_of(model, 2000.0, 2000.0, 2000.0)
-    model.run(0.0, rate=1.0)
+    starts(model)
     seen = {}
     for attempt, now in enumerate((50.0, 400.0, 900.0), 1):
         model.job.attempt = attempt

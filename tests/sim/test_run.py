@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from schedulearn.core.domain.job import Accrual
 from schedulearn.core.policies.catalogue import plugins
-from schedulearn.lab.sim.estimated import EstimatedFacts
+from schedulearn.lab.sim.learned import LearnedFacts
 from schedulearn.lab.sim.metrics import Result
 from schedulearn.lab.sim.model import JobModel, SpecMaker, make_job
 from schedulearn.lab.sim.parallel import run_all
@@ -242,12 +243,15 @@ def test_the_seed_is_that_of_a_synthetic_workload_too() -> None:
 # --- estimates
 
 
-def facts_of(*jobs: TraceJob) -> tuple[EstimatedFacts, list[JobModel]]:
+def facts_of(*jobs: TraceJob) -> tuple[LearnedFacts, list[JobModel]]:
     models = {}
     for number, trace in enumerate(jobs, 1):
         job = make_job(number, trace, SpecMaker(elastic=False).spec(trace))
+        job.worked = Accrual(trace.duration)
         models[job.id] = JobModel(job, trace)
-    return EstimatedFacts().of(models), list(models.values())
+    facts = LearnedFacts()
+    facts.begin(models)
+    return facts, list(models.values())
 
 
 def test_estimates_come_from_completed_jobs_alone() -> None:
@@ -255,7 +259,7 @@ def test_estimates_come_from_completed_jobs_alone() -> None:
     facts, models = facts_of(*like)
     assert facts.duration(models[0].job) == float("inf")
     for model in models[:3]:
-        facts.ended(model)
+        facts.ended(model, 99.0)
     assert facts.duration(models[3].job) == 20.0  # the median of 10, 20, 30
 
 
@@ -264,7 +268,7 @@ def test_a_waiting_job_keeps_its_estimate_until_it_has_run_again() -> None:
     waiting = models[4].job
     assert facts.remaining(waiting, 0.0) == float("inf")
     for model in models[:3]:
-        facts.ended(model)
+        facts.ended(model, 99.0)
     assert facts.remaining(waiting, 5.0) == float("inf")
     waiting.attempt += 1
     assert facts.remaining(waiting, 6.0) == 10.0

@@ -13,7 +13,7 @@ from schedulearn.core.domain.spec import Target
 from schedulearn.core.policies.catalogue.presets import PRESETS, build_policy
 from schedulearn.lab.sim.cluster import nodes_from_list
 from schedulearn.lab.sim.engine import SimOptions, Simulation
-from schedulearn.lab.sim.estimated import EstimatedFacts
+from schedulearn.lab.sim.learned import LearnedFacts
 from schedulearn.lab.sim.metrics import Result
 from schedulearn.lab.traces.registry import load
 from schedulearn.lab.traces.types import TraceJob, Workload
@@ -78,9 +78,9 @@ def test_all_jobs_end_under_every_preset(preset: str) -> None:
         TraceJob(str(k), 7.0 * k, 40.0 + k, 1, learning=CURVE, target=Target(0.5, ("yield", "stop")[k % 2]))
         for k in range(12)
     ]
-    nodes, facts = nodes_from_list([{"gpus": 2, "cpus": 4}] * 2), EstimatedFacts()
+    nodes, facts = nodes_from_list([{"gpus": 2, "cpus": 4}] * 2), LearnedFacts()
     options = SimOptions(restart_cost=1.0, checkpoint_every=5.0)
-    result = Simulation(Workload("t", jobs), nodes, build_policy(preset), options, facts.of, facts.ended).run()
+    result = Simulation(Workload("t", jobs), nodes, build_policy(preset), options, facts).run()
     assert len(result.jobs) == 12
     again = Simulation(Workload("t", jobs), nodes, build_policy(preset), options).run()
     assert len(again.jobs) == 12

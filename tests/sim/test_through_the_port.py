@@ -23,6 +23,7 @@ from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.core.policies.stages import Policy
 from schedulearn.lab.sim.cluster import parse_cluster
 from schedulearn.lab.sim.engine import NotSimulated, SimOptions, Simulation
+from schedulearn.lab.sim.facts import OracleFacts
 from schedulearn.lab.sim.model import JobModel, SpecMaker, make_job
 from schedulearn.lab.traces.types import TraceJob, Workload
 from support.facts import AssumedFacts
@@ -40,6 +41,10 @@ def workload(seed: int) -> Workload:
         TraceJob(str(i), float(rng.randint(0, 300)), float(rng.randint(5, 4000)), rng.randint(1, 4)) for i in range(25)
     ]
     return Workload("random", sorted(jobs, key=lambda job: job.arrival))
+
+
+class NothingKnown(AssumedFacts, OracleFacts):
+    """Of simulated jobs."""
 
 
 class ThroughThePort:
@@ -153,7 +158,7 @@ def test_the_same_stays_and_ends(preset: str, seed: int) -> None:
     through = ThroughThePort(work, build_policy(preset))
     through.run()
     options = SimOptions(timeline=True)
-    result = Simulation(work, parse_cluster(CLUSTER), build_policy(preset), options, lambda _: AssumedFacts()).run()
+    result = Simulation(work, parse_cluster(CLUSTER), build_policy(preset), options, NothingKnown()).run()
     assert through.ends == {job.serial: job.ended for job in result.jobs}
     stays: Counter[tuple[float, float, int]] = Counter()
     for segment in result.segments:

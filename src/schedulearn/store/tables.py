@@ -116,6 +116,7 @@ jobs = Table(
     Column("started_at", Time),
     Column("finished_at", Time),
     Column("ran", Accrued, nullable=False),
+    Column("worked", Accrued, nullable=False, server_default="[0, 0, 0]"),
     Column("attained", Accrued, nullable=False),
     Column("stop", Choice(StopReason)),
     Column("outcome", Outcomes),

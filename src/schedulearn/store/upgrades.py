@@ -10,6 +10,13 @@ import sqlalchemy as sa
 
 Step = Callable[[sa.Connection], None]
 
+
+def _add_worked(connection: sa.Connection) -> None:
+    """Until then a job's work was counted as if it had always had the size that it wants."""
+    connection.exec_driver_sql("ALTER TABLE jobs ADD COLUMN worked TEXT DEFAULT '[0, 0, 0]' NOT NULL")
+    connection.exec_driver_sql("UPDATE jobs SET worked = ran")
+
+
 # The first leads from version 1 to 2, and so on, all in one transaction on both databases. A step that was released
 # never changes, so it says what it does in SQL or with tables of its own, not with those of `tables.py`.
-STEPS: tuple[Step, ...] = ()
+STEPS: tuple[Step, ...] = (_add_worked,)

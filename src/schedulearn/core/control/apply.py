@@ -196,7 +196,7 @@ def _attempt_over(state: State, job: Job, attempt: Attempt, now: float) -> None:
     state.growing.pop(job.id, None)
     if job.suspended_at:
         state.withdraw(job)
-    accrue(job, None, now)
+    accrue(state, job, None, now)
     reason, job.stop = job.stop, None
     job.outcome = _decisive(attempt)
     if reason in (None, StopReason.FAILURE) or _was_in_time(job, reason):

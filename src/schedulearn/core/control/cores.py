@@ -170,7 +170,7 @@ def widen(state: State, job: Job, now: float) -> None:
         state.lease(Lease(worker.id, worker.node, job.shape.per_worker, worker.devices))
     set_cpus(state, job)
     if job.state is JobState.RUNNING:
-        accrue(job, attempt, now)
+        accrue(state, job, attempt, now)
     job.resizes += 1
     job.resized_at = now
     state.touch(job)

@@ -181,7 +181,7 @@ def _changed(state: State, job: Job, attempt: Attempt, now: float, told: Sequenc
     state.touch(job)
     state.changes.attempts[attempt.id] = attempt
     if job.state is JobState.RUNNING:
-        accrue(job, attempt, now)
+        accrue(state, job, attempt, now)
         if state.queue.order.keeps_state:
             state.watch_order_state(job, now)
     group = attempt.group

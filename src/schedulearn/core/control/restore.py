@@ -74,7 +74,7 @@ def follow(
 def _count_from_now(job: Job, now: float) -> None:
     """The clock may have been set back since, and what kept it steady be lost: time counts on, not an hour later."""
     if job.ran.since > now:
-        job.ran = job.ran.settle(now, job.ran.rate)
+        job.ran, job.worked = job.ran.settle(now, job.ran.rate), job.worked.settle(now, job.worked.rate)
     if job.attained.since > now:
         job.attained = job.attained.settle(now, job.attained.rate)
 

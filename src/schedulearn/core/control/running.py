@@ -14,7 +14,7 @@ def now_runs(state: State, job: Job, attempt: Attempt, now: float, trigger: Trig
     """All its workers run, or run again."""
     job.started_at = job.started_at or now
     state.move(job, trigger, now, cause)
-    accrue(job, attempt, now)
+    accrue(state, job, attempt, now)
     if job.move is not None:
         moves.arrived(state, job, now)
     watch_time_limit(state, job, now)
@@ -22,12 +22,22 @@ def now_runs(state: State, job: Job, attempt: Attempt, now: float, trigger: Trig
         state.watch_order_state(job, now)
 
 
-def accrue(job: Job, attempt: Attempt | None, now: float) -> None:
-    """From now on count running time and service, or stop counting."""
+def accrue(state: State, job: Job, attempt: Attempt | None, now: float) -> None:
+    """From now on count running time, work and service, or stop counting."""
     workers = len(attempt.crew if job.spec.resizes_live else attempt.workers) if attempt else 0
     each = job.spec.resources.gpus or job.cores or job.spec.resources.cpus_min
     job.ran = job.ran.settle(now, 1.0 if attempt else 0.0)
+    job.worked = job.worked.settle(now, _speed(state, job, workers) if attempt else 0.0)
     job.attained = job.attained.settle(now, workers * each)
+
+
+def _speed(state: State, job: Job, workers: int) -> float:
+    """With so many workers, against as many as it wants, as far as is known now."""
+    want = job.shape.workers.want
+    if workers == want:
+        return 1.0
+    speedup = state.facts.speedup(job)
+    return speedup(workers) / speedup(want)
 
 
 def watch_time_limit(state: State, job: Job, now: float) -> None:
@@ -42,7 +52,7 @@ def pause(state: State, job: Job, attempt: Attempt, now: float) -> None:
     """It keeps all it has, and nobody takes that away meanwhile. What it was only promised it does not get."""
     growth.give_up(state, job)
     state.adjustable[job.shape.pool].pop(job.id, None)
-    accrue(job, None, now)
+    accrue(state, job, None, now)
     _tell_to_pause(state, attempt)
 
 
@@ -60,7 +70,7 @@ def resume(state: State, job: Job, attempt: Attempt, now: float, cause: str) -> 
 def suspend(state: State, job: Job, now: float) -> None:
     """Its turn is over, and its promise is taken back already but for its memory. The others follow when it is out."""
     attempt = state.attempts[job.id]
-    accrue(job, None, now)
+    accrue(state, job, None, now)
     job.preemptions += 1
     job.queued_at = now
     state.move(job, Trigger.SUSPEND, now, TURN_OVER)

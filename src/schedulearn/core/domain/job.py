@@ -81,6 +81,7 @@ class Job:
     started_at: float | None = None  # first start
     finished_at: float | None = None
     ran: Accrual = Accrual()  # seconds with workers, pauses left out
+    worked: Accrual = Accrual()  # the same at the size it wants: at half the speed half of them
     attained: Accrual = Accrual()  # device-seconds (core-seconds for a job without GPUs)
     stop: StopReason | None = None  # why the present attempt is being stopped
     outcome: Outcome | None = None  # how the last attempt ended

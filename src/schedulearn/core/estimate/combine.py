@@ -9,23 +9,29 @@ from schedulearn.core.estimate.remaining import Estimate, remaining_by_steps
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a job now. Times are at its present size (at the size it wants while it waits)."""
+    """What is known of a job now. Times are at the size that it wants."""
 
     user: str
     name: str
     gpus: int  # of all its workers
     ran: float = 0.0  # seconds
+    ran_till_step: float | None = None  # seconds, when it had just done `step`; None: now
     step: float | None = None  # the last one it reported
     steps: int | None = None  # total, if known
     step_time: float | None = None  # seconds of a step now; None: the mean so far
     flat: Estimate | None = None  # the step at which its metric flattens (see `loss`); None: not known
     features: Features = field(default_factory=dict)  # see `history.Finished`
-    time_limit: float | None = None  # seconds, over all attempts
+    time_left: float | None = None  # seconds until its time limit
+
+    @property
+    def since_step(self) -> float:
+        """Seconds that it has run since."""
+        return 0.0 if self.ran_till_step is None else self.ran - self.ran_till_step
 
 
 def remaining(facts: Facts, history: History | None = None) -> Estimate | None:
     """The first that answers: steps left, the loss curve, jobs like it, the time limit. `source` says which it was."""
-    left = None if facts.time_limit is None else max(0.0, facts.time_limit - facts.ran)
+    left = facts.time_left
     found = _by_steps(facts) or _by_loss_or_history(facts, history)
     if found is None:
         return None if left is None else Estimate(0.0, left, left, "its time limit")
@@ -35,7 +41,8 @@ def remaining(facts: Facts, history: History | None = None) -> Estimate | None:
 def _by_steps(facts: Facts) -> Estimate | None:
     if not facts.steps or facts.step is None:
         return None
-    return remaining_by_steps(facts.ran, facts.step, facts.steps, facts.step_time)
+    found = remaining_by_steps(facts.ran - facts.since_step, facts.step, facts.steps, facts.step_time)
+    return found.after(-facts.since_step).at_least(0.0) if found else None
 
 
 def _by_loss_or_history(facts: Facts, history: History | None) -> Estimate | None:
@@ -49,9 +56,9 @@ def _by_loss_or_history(facts: Facts, history: History | None) -> Estimate | Non
 
 
 def _by_loss(facts: Facts) -> Estimate | None:
-    flat = facts.flat
-    if flat is None or not facts.step or facts.step <= 0 or facts.ran <= 0:
+    flat, ran = facts.flat, facts.ran - facts.since_step
+    if flat is None or not facts.step or facts.step <= 0 or ran <= 0:
         return None
-    step_time = facts.step_time or facts.ran / facts.step
-    low, expected, high = (max(0.0, end - facts.step) * step_time for end in (flat.low, flat.expected, flat.high))
-    return Estimate(low, expected, high, flat.source)
+    step_time = facts.step_time or ran / facts.step
+    low, expected, high = ((end - facts.step) * step_time for end in (flat.low, flat.expected, flat.high))
+    return Estimate(low, expected, high, flat.source).after(-facts.since_step).at_least(0.0)

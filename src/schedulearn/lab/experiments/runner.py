@@ -10,7 +10,7 @@ from schedulearn.lab.experiments.runs import Event, Growth, JobRun, Run, Stay, T
 from schedulearn.lab.experiments.types import Experiment, Variant
 from schedulearn.lab.experiments.workloads import workload_of
 from schedulearn.lab.sim.engine import SimOptions, Simulation
-from schedulearn.lab.sim.estimated import EstimatedFacts
+from schedulearn.lab.sim.learned import LearnedFacts
 from schedulearn.lab.sim.metrics import Result, Segment
 from schedulearn.lab.traces.types import Workload
 
@@ -57,8 +57,8 @@ def _run(experiment: Experiment, variant: Variant, workload: Workload, seed: int
         seed=seed,
         timeline=True,
     )
-    facts = EstimatedFacts(STEP_NOISE, seed)
-    result = Simulation(workload, experiment.machines.nodes(), policy, options, facts.of, facts.ended).run()
+    facts = LearnedFacts(STEP_NOISE, seed)
+    result = Simulation(workload, experiment.machines.nodes(), policy, options, facts).run()
     if len(result.jobs) < len(workload.jobs):
         raise InvalidSpec("experiment", f"{variant.label}: {len(workload.jobs) - len(result.jobs)} jobs never ended")
     return _told(experiment, variant, workload, seed, scale, result)

@@ -34,10 +34,11 @@ from schedulearn.core.domain.resources import CPUS, GPUS
 from schedulearn.core.domain.states import JobState, StopReason
 from schedulearn.core.domain.target import reached
 from schedulearn.core.policies.notes import Note
-from schedulearn.core.policies.stages import Facts, Policy
+from schedulearn.core.policies.stages import Policy
+from schedulearn.lab.sim.facts import OracleFacts, SimulatedFacts
 from schedulearn.lab.sim.machines import Machines, matter
 from schedulearn.lab.sim.metrics import Recorder, Result
-from schedulearn.lab.sim.model import JobModel, OracleFacts, SpecMaker, make_job
+from schedulearn.lab.sim.model import JobModel, SpecMaker, make_job
 from schedulearn.lab.sim.watched import Watched
 from schedulearn.lab.traces.types import TraceJob, Workload
 
@@ -111,13 +112,13 @@ class Simulation:
         nodes: Sequence[Node],
         policy: Policy,
         options: SimOptions | None = None,
-        make_facts: Callable[[dict[JobId, JobModel]], Facts] = OracleFacts,
-        on_end: Callable[[JobModel], None] | None = None,  # told of each job that completes
+        facts: SimulatedFacts | None = None,  # None: policies know all
     ) -> None:
         self.options = options or SimOptions()
         self.workload, self.nodes = workload, list(nodes)
         self.models: dict[JobId, JobModel] = {}
-        self.facts, self._on_end = make_facts(self.models), on_end
+        self.facts = facts or OracleFacts()
+        self.facts.begin(self.models)
         self.state = State(policy.order, self.facts, nodes, history=False)
         self.recorder = Recorder(workload, nodes, self.options.timeline)
         watched = Watched(policy.migrate, self.recorder) if policy.migrate else None
@@ -148,6 +149,7 @@ class Simulation:
 
     def step(self, now: float) -> None:
         """All events of one instant, then one decision, and what it brings about at once."""
+        self.facts.learn(now)
         self._ends(now)
         self._targets(now)
         self._node_events(now)
@@ -187,7 +189,8 @@ class Simulation:
         shared = self._machines.next_wake() if self._machines else None
         failure = agenda.nodes[0][0] if agenda.nodes else None
         target = agenda.targets[0][0] if agenda.targets else None
-        for time in (failure, target, state.next_timer(), state.wake_at, state.migrate_at, shared):
+        news = self.facts.next_news()
+        for time in (failure, target, news, state.next_timer(), state.wake_at, state.migrate_at, shared):
             if time is not None and time < coming:
                 coming = time
         return coming
@@ -233,8 +236,7 @@ class Simulation:
 
     def _note_end(self, model: JobModel, now: float) -> None:
         self.recorder.ended(model.job, model, now)
-        if self._on_end:
-            self._on_end(model)
+        self.facts.ended(model, now)
 
     def _plan_end(self, model: JobModel, end: float) -> None:
         """It goes on like this until then, unless something changes."""
@@ -304,8 +306,9 @@ class Simulation:
             job.migration_seconds += self.models[job.id].restart_cost
         apply(self.state, ev.AttemptStarted(now, job.attempt_id))
         model = self.models[job.id]
-        begins = now + model.restart_cost if job.attempt > 1 else now
-        self._plan_end(model, model.run(begins, self._rate(model)))
+        begins, rate = now + model.restart_cost if job.attempt > 1 else now, self._rate(model)
+        self._plan_end(model, model.run(begins, rate))
+        self.facts.runs(model, begins, rate)
         if self._machines:
             self._machines.arrived(model, now)
         self.recorder.started(job, now)
@@ -319,8 +322,9 @@ class Simulation:
 
     def _go_on(self, job: Job, now: float) -> None:
         """Nothing is loaded again, so that this costs nothing."""
-        model = self.models[job.id]
-        self._plan_end(model, model.go_on(now, self._rate(model)))
+        model, rate = self.models[job.id], self._rate(self.models[job.id])
+        self._plan_end(model, model.go_on(now, rate))
+        self.facts.runs(model, now, rate)
         if self._machines:
             self._machines.arrived(model, now)
         self.recorder.started(job, now)

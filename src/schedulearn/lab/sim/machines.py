@@ -9,10 +9,10 @@ from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import CPUS
-from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.policies.share.division import max_min
 from schedulearn.core.policies.sharing import Container, Left, Values
-from schedulearn.core.policies.stages import Facts, Policy
+from schedulearn.core.policies.stages import Policy
+from schedulearn.lab.sim.facts import SimulatedFacts
 from schedulearn.lab.sim.metrics import Recorder
 from schedulearn.lab.sim.model import JobModel
 from schedulearn.lab.traces.types import Workload
@@ -53,7 +53,7 @@ class SimulatedContainer:
 class SimulatedMachine:
     """Implements `policies.sharing.ShareNode`."""
 
-    def __init__(self, node: Node, facts: Facts) -> None:
+    def __init__(self, node: Node, facts: SimulatedFacts) -> None:
         self.name, self.cores = node.name, node.usable[CPUS]
         self._facts = facts
         self.now = 0.0
@@ -76,11 +76,7 @@ class SimulatedMachine:
         return Values(found[0], found[-1], len(found)) if found else None
 
     def left(self, job: JobId) -> Left | None:
-        container = self.here[job]
-        found = self._facts.estimate(container.model.job, self.now)
-        # What it does in a second alone takes the cores that it keeps busy then.
-        alone = container.alone
-        return Estimate(alone * found.low, alone * found.expected, alone * found.high) if found else None
+        return self._facts.work(self.here[job].model.job, self.now)
 
     # --- what becomes of its cores
 
@@ -106,7 +102,7 @@ class SimulatedMachine:
 class Machines:
     """All of them. None (see `shared`) where cores do not matter: then they cost nothing."""
 
-    def __init__(self, nodes: Iterable[Node], policy: Policy, facts: Facts, recorder: Recorder) -> None:
+    def __init__(self, nodes: Iterable[Node], policy: Policy, facts: SimulatedFacts, recorder: Recorder) -> None:
         self._recorder = recorder
         self._machines = {node.name: SimulatedMachine(node, facts) for node in nodes if node.usable[CPUS] > 0}
         self._loops = {name: ShareLoop(policy.share, policy.stages.get("share", "")) for name in self._machines}

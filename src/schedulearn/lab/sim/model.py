@@ -2,15 +2,13 @@
 
 import math
 from bisect import bisect_right
-from dataclasses import replace
 
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.learning import LearningCurve
 from schedulearn.core.domain.spec import STOP, JobSpec, Metric, Preemptible, WorkerResources, Workers
-from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
+from schedulearn.core.domain.speedup import assumed_speedup
 from schedulearn.core.domain.target import LATEST
-from schedulearn.core.estimate.remaining import Estimate
-from schedulearn.core.policies.stages import Known
 from schedulearn.lab.traces.types import TraceJob
 
 _GPU = WorkerResources(gpus=1, cpus_min=0.0, cpus_max=0.0)
@@ -47,9 +45,13 @@ class JobModel:
             return max(0.0, self._left - self._rate * (now - self._since))
         return self._left
 
+    def done(self, now: float) -> float:
+        """Work done."""
+        return self.trace.duration - self.left(now)
+
     def progress(self, now: float) -> float:
         """The part of its work that is done, 0 to 1."""
-        return 1.0 - self.left(now) / self.trace.duration if self.trace.duration > 0 else 1.0
+        return self.done(now) / self.trace.duration if self.trace.duration > 0 else 1.0
 
     def metric(self, now: float) -> float | None:
         """What it reports at this point of its training: its loss, or whatever its curve is of; None without one."""
@@ -77,11 +79,24 @@ class JobModel:
         assert self.trace.learning is not None
         return [value for _, value in self.trace.learning.points(self.good_enough)][-LATEST:]
 
+    def reports(self, now: float) -> int:
+        """How many points of its curve it has reported; none before it ever ran."""
+        return self.trace.learning.passed(self.progress(now)) if self._log and self.trace.learning else 0
+
     def reported(self, since: float, now: float) -> list[float]:
         """The values that it has reported after `since` and until now: one at each point of its curve."""
         if not self._log or self.trace.learning is None:
             return []
         return self.trace.learning.between(self._progress_at(since), self.progress(now))
+
+    def reached_at(self, part: float) -> float:
+        """When it had last done this part of its work."""
+        assert self._log
+        left_then = self.trace.duration * (1.0 - part)
+        for since, left, rate in reversed(self._log):
+            if left >= left_then and rate > 0:
+                return since + (left - left_then) / rate
+        return self._log[0][0]
 
     def _progress_at(self, time: float) -> float:
         """How far it was at a time in the past; below every point of its curve before it ever ran."""
@@ -134,7 +149,7 @@ def _points_to_target(trace: TraceJob) -> int | None:
 
 
 class SpecMaker:
-    """Specs of trace jobs: made once for each size, shared by all jobs of that size.
+    """Specs of trace jobs: made once for all that ask for the same.
 
     A job that asks for no GPU is one container. It leases next to nothing of its machine, and may use all of it; where
     whole cores are given out (`counts_cores`), it asks for as many as it keeps busy.
@@ -143,17 +158,26 @@ class SpecMaker:
     def __init__(self, *, elastic: bool, counts_cores: bool = False, cores: float = 0.0) -> None:
         """`cores`: of the largest machine."""
         self._elastic, self._counts_cores, self._cores = elastic, counts_cores, cores
-        self._made: dict[tuple[int, tuple[int, int] | None, float], JobSpec] = {}
+        self._made: dict[tuple[object, ...], JobSpec] = {}
 
     def spec(self, trace: TraceJob) -> JobSpec:
-        key = (trace.gpus, trace.workers, 0.0 if trace.gpus else trace.cpus)
+        curve = trace.learning
+        steps = _steps(trace.announced, curve) if curve else None
+        goal, target = (curve.goal, trace.target) if curve else ("min", None)
+        key = (trace.name, trace.gpus, trace.workers, 0.0 if trace.gpus else trace.cpus, steps, goal, target)
         if key not in self._made:
             workers, resources = (self._workers(trace), _GPU) if trace.gpus else self._container(trace)
-            self._made[key] = JobSpec("trace", (), workers=workers, resources=resources, preemptible=Preemptible.YES)
-        spec = self._made[key]
-        if trace.target is None or trace.learning is None:
-            return spec
-        return replace(spec, metric=Metric(goal=trace.learning.goal), target=trace.target)
+            self._made[key] = JobSpec(
+                trace.name,
+                (),
+                workers=workers,
+                resources=resources,
+                steps=steps,
+                preemptible=Preemptible.YES,
+                metric=Metric(goal=goal),
+                target=target,
+            )
+        return self._made[key]
 
     def _container(self, trace: TraceJob) -> tuple[Workers, WorkerResources]:
         if not self._counts_cores:
@@ -170,47 +194,11 @@ class SpecMaker:
         return Workers(least, min(max(want, least), most), most)
 
 
+def _steps(announced: float | None, curve: LearningCurve) -> int | None:
+    """Each point of its curve is a step."""
+    return None if announced is None else max(1, round(announced * len(curve)))
+
+
 def make_job(number: int, trace: TraceJob, spec: JobSpec) -> Job:
     at = trace.arrival
     return Job(JobId(number), spec, trace.user, submitted_at=at, deadline=trace.deadline, queued_at=at)
-
-
-class OracleFacts:
-    """True durations. Implements `policies.stages.Facts`."""
-
-    steady = True
-
-    def __init__(self, models: dict[JobId, JobModel]) -> None:
-        self._models = models
-
-    def remaining(self, job: Job, now: float) -> float:
-        model = self._models[job.id]
-        return max(0.0, model.left(now) - model.spared)
-
-    def estimate(self, job: Job, now: float) -> Estimate | None:
-        left = self.remaining(job, now)
-        return Estimate(left, left, left, "the trace")
-
-    def duration(self, job: Job) -> float:
-        return self._models[job.id].work
-
-    def speedup(self, job: Job) -> SpeedUp:
-        return self._models[job.id].speedup
-
-    def known(self, job: Job, now: float) -> Known:  # noqa: ARG002 - it never changes
-        return Known(True, self._models[job.id].trace.speedup is not None, True, True)
-
-    def restart_cost(self, job: Job) -> float:
-        return self._models[job.id].restart_cost
-
-    def locality_penalty(self, job: Job) -> float:
-        return self._models[job.id].locality_penalty
-
-    def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:
-        return newest(self._models[job.id], now, since)
-
-
-def newest(model: JobModel, now: float, since: float) -> float | None:
-    """The last value that the job has reported, if it did so after `since`."""
-    values = model.reported(since, now)
-    return values[-1] if values else None

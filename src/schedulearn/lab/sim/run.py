@@ -21,7 +21,8 @@ from schedulearn.core.policies.catalogue.registry import STAGES
 from schedulearn.core.policies.stages import Policy
 from schedulearn.lab.sim.cluster import nodes_from_list, parse_cluster
 from schedulearn.lab.sim.engine import SimOptions, Simulation
-from schedulearn.lab.sim.estimated import EstimatedFacts
+from schedulearn.lab.sim.facts import OracleFacts, SimulatedFacts
+from schedulearn.lab.sim.learned import LearnedFacts
 from schedulearn.lab.sim.metrics import Result
 from schedulearn.lab.sim.replay import workload_of
 from schedulearn.lab.traces.registry import load
@@ -100,10 +101,10 @@ class Study:
 
     def run(self, choice: Choice, progress: Progress | None = None) -> Result:
         """One of the policies. PolicyFailed if it raises an error."""
-        facts = None if self.oracle else EstimatedFacts()
+        facts: SimulatedFacts = OracleFacts() if self.oracle else LearnedFacts()
         begin = time.perf_counter()
         try:
-            result = self._simulation(choice, facts).run(progress)
+            result = Simulation(self.workload, self.nodes, choice.build(), self.options, facts).run(progress)
         except Exception as error:  # whatever a policy does, the others go on
             problem = str(error) if isinstance(error, SchedulearnError) else f"{type(error).__name__}: {error}"
             raise PolicyFailed(choice.label, problem, traceback.format_exc()) from error
@@ -111,14 +112,8 @@ class Study:
             result,
             policy=choice.label,
             wall_seconds=time.perf_counter() - begin,
-            estimates=facts.report() if facts else {"source": "oracle"},
+            estimates=facts.report(),
         )
-
-    def _simulation(self, choice: Choice, facts: EstimatedFacts | None) -> Simulation:
-        policy = choice.build()
-        if facts is None:
-            return Simulation(self.workload, self.nodes, policy, self.options)
-        return Simulation(self.workload, self.nodes, policy, self.options, facts.of, facts.ended)
 
 
 def prepare(request: Request) -> Study:

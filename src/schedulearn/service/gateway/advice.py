@@ -5,10 +5,11 @@ import threading
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import CPUS, MEMORY
 from schedulearn.core.domain.states import FINISHED
+from schedulearn.core.estimate.jobs import slots_of
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.estimate.weight import Asked, Weight, hint, weigh
 from schedulearn.service.gateway.views import Advice, SpeedUpView
-from schedulearn.service.learn.estimator import Estimator, slots_of
+from schedulearn.service.learn.estimator import Estimator
 from schedulearn.service.learn.scaling import Scaling
 from schedulearn.store import JobRow, Store
 
@@ -41,7 +42,7 @@ class Adviser:
         curve = self._scaling.speedup(job)
         if curve is None:
             return None
-        sizes = self._scaling.measured(job.id)
+        sizes = self._scaling.measured(job)
         workers = sizes[-1] if len(sizes) > 1 else job.shape.workers.max
         return SpeedUpView(workers, curve(workers), measured=len(sizes) > 1)
 

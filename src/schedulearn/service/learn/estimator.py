@@ -3,17 +3,16 @@
 import math
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import ClassVar
 from weakref import WeakKeyDictionary, proxy
 
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.estimate import combine
-from schedulearn.core.estimate.features import Features, numbers_in
+from schedulearn.core.estimate.features import Features
 from schedulearn.core.estimate.history import Finished, History
-from schedulearn.core.estimate.loss import Flattening, Points
+from schedulearn.core.estimate.jobs import JobEstimates, Seen, duration, finished
+from schedulearn.core.estimate.loss import Points
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.store import Progress, Store
 
@@ -30,7 +29,7 @@ class Estimator:
         self._store = store
         self._past_jobs = PastJobs.of(store)
         self._past: History | None = None
-        self._flattening = Flattening()
+        self._estimates = JobEstimates()
 
     def refresh(self) -> None:
         """Jobs may have ended since."""
@@ -46,46 +45,24 @@ class Estimator:
         self, job: Job, progress: Progress | None, now: float, step_time: float | None = None
     ) -> Estimate | None:
         """Seconds that it still runs, once it runs; None where nothing is known. `step_time`: None: the mean so far."""
-        facts = combine.Facts(
-            job.user,
-            job.spec.name,
-            slots_of(job),
-            ran=job.ran.at(now),
-            step=progress.step if progress else None,
-            steps=job.spec.steps,
-            step_time=step_time,
-            flat=self._flat(job, progress) if progress and not job.spec.steps else None,
-            features=_features(job),
-            time_limit=job.time_limit,
-        )
-        return combine.remaining(facts, self.history)
+        return self._estimates.remaining(job, self._seen(job, progress, step_time), self.history, now)
 
     def work(self, job: Job, progress: Progress | None, used: float, per_step: float | None) -> Estimate | None:
         """The same in core-seconds, by what it has used so far, in all and for a step; None: its steps do not tell."""
-        if progress is None or per_step is None:
-            return None
-        flat = None if job.spec.steps else self._flat(job, progress)
-        steps = combine.Facts(
-            job.user,
-            job.spec.name,
-            slots_of(job),
-            ran=used,
-            step=progress.step,
-            steps=job.spec.steps,
-            step_time=per_step,
-            flat=flat,
-        )
-        return combine.remaining(steps)
+        return self._estimates.work(job, self._seen(job, progress), used, per_step)
 
     def duration(self, job: Job) -> Estimate | None:
         """Seconds that such a job runs altogether."""
-        return self.history.duration(job.user, job.spec.name, slots_of(job), _features(job))
+        return duration(job, self.history)
 
-    def _flat(self, job: Job, progress: Progress) -> Estimate | None:
+    def _seen(self, job: Job, progress: Progress | None, step_time: float | None = None) -> Seen | None:
+        if progress is None:
+            return None
+
         def points(_: int) -> Points:
             return [(point.step, point.value) for point in self._store.curve(job.id, progress.metric, _CURVE)]
 
-        return self._flattening.of(job.id, progress.count, points, job.spec.metric.goal)
+        return Seen(progress.step, progress.updated_at, progress.count, points, step_time)
 
 
 class PastJobs:
@@ -121,7 +98,7 @@ class PastJobs:
             jobs = self._latest(_REMEMBERED)
         for job in reversed(jobs):
             if _ended(job) > self._last:
-                self._history.learn(_finished(job))
+                self._history.learn(finished(job, _ended(job)[0]))
                 self._last = _ended(job)
 
     def _latest(self, count: int) -> list[Job]:
@@ -151,24 +128,5 @@ class _SharedHistory(History):
             return super().like(user, name)
 
 
-def slots_of(job: Job) -> int:
-    """The GPUs that it asks for, of all its workers."""
-    return job.shape.workers.want * job.shape.gpus
-
-
 def _ended(job: Job) -> tuple[float, JobId]:
     return job.finished_at or 0.0, job.id
-
-
-def _finished(job: Job) -> Finished:
-    return Finished(job.user, job.spec.name, slots_of(job), job.ran.value, _features(job))
-
-
-def _features(job: Job) -> Features:
-    """The numbers of its command line, and what it asked for altogether; what it used of that is not measured."""
-    return {**_numbers(job.spec.command), **job.shape.per_worker * job.shape.workers.want}
-
-
-@lru_cache(maxsize=2_000)  # a policy asks for every job at every decision
-def _numbers(command: str | Sequence[str]) -> Features:
-    return numbers_in(command)

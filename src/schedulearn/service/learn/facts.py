@@ -6,6 +6,7 @@ from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.domain.states import JobState
+from schedulearn.core.estimate.jobs import ASSUMED_PENALTY
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.policies.stages import Known
 from schedulearn.service.learn.estimator import Estimator
@@ -15,7 +16,6 @@ from schedulearn.service.learn.scaling import Scaling
 from schedulearn.store import Progress, Store
 
 _LOOK_EVERY = 2.0  # seconds between two looks at the steps of running jobs
-_ASSUMED_PENALTY = 0.1  # of speed, for workers on several nodes: what a fast network costs most jobs
 _MOST_SEEN = 20_000  # jobs whose progress is remembered
 
 
@@ -66,7 +66,7 @@ class LiveFacts:
         return self.restarts.cost(job)
 
     def locality_penalty(self, job: Job) -> float:  # noqa: ARG002 - nothing is measured for single jobs yet
-        return _ASSUMED_PENALTY
+        return ASSUMED_PENALTY
 
     def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:
         progress = self._progress(job, now)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from schedulearn.core.domain.ids import AttemptId, JobId
 from schedulearn.core.domain.job import Attempt, Job
 from schedulearn.core.domain.states import JobState, StopReason
-from schedulearn.core.estimate.restarts import Restart, RestartCosts
+from schedulearn.core.estimate.restarts import GUESS, Restart, RestartCosts
 from schedulearn.store import Store
 
-_GUESS = 10.0  # seconds: to save, stop, start Python again and load; on the careful side, until one was measured
 _LOOK_EVERY = 1.0  # seconds between two looks for the first progress of restarted jobs
 _PATIENCE = 3600.0  # seconds without any progress after which it is not waited for any more
 _SETTING = "restart_costs"
@@ -42,7 +41,7 @@ class Restarts:
     def cost(self, job: Job) -> float:
         """Seconds that stopping this job and starting it again will probably take."""
         measured = self._measured(job)
-        return _GUESS if measured is None else measured
+        return GUESS if measured is None else measured
 
     def is_measured(self, job: Job) -> bool:
         return self._measured(job) is not None

@@ -58,9 +58,9 @@ class Scaling:
             self._curves[key] = self._known().speedup(job.id, job.user, job.spec.name, most) if most > 1 else None
         return self._curves[key]
 
-    def measured(self, job: JobId) -> list[int]:
+    def measured(self, job: Job) -> list[int]:
         """At which numbers of workers."""
-        return sorted(self._known().of(job))
+        return sorted(self._known().of(job.id, job.spec.name))
 
     def refresh(self) -> None:
         """Another process may have learned more."""

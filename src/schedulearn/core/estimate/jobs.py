@@ -1,0 +1,103 @@
+"""What is known of jobs by now, live and simulated alike: how long each still takes, and what is learned when it ends.
+
+Seconds are at the size that a job wants (`Job.worked`), so that one that was squeezed does not look long.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from schedulearn.core.domain.job import Job
+from schedulearn.core.estimate import combine
+from schedulearn.core.estimate.features import Features, numbers_in
+from schedulearn.core.estimate.history import Finished, History
+from schedulearn.core.estimate.loss import Flattening, Points
+from schedulearn.core.estimate.remaining import Estimate
+
+ASSUMED_PENALTY = 0.1  # of speed, for workers on several nodes: what a fast network costs most jobs
+
+
+class Seen(NamedTuple):
+    """What a job has reported."""
+
+    step: float  # the last one
+    at: float  # when that was
+    reports: int  # so far
+    points: Callable[[int], Points]  # at least so many of them, as (step, value)
+    step_time: float | None = None  # seconds of a step, where more is known than the mean so far
+
+
+class JobEstimates:
+    """Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._flattening = Flattening()
+
+    def remaining(self, job: Job, seen: Seen | None, history: History, now: float) -> Estimate | None:
+        """Seconds that it still runs, once it runs; None where nothing is known."""
+        worked = job.worked.at(now)
+        facts = combine.Facts(
+            job.user,
+            job.spec.name,
+            slots_of(job),
+            ran=worked,
+            ran_till_step=_worked_till(seen, job, worked) if seen else None,
+            step=seen.step if seen else None,
+            steps=job.spec.steps,
+            step_time=seen.step_time if seen else None,
+            flat=self._flat(job, seen),
+            features=_features(job),
+            time_left=None if job.time_limit is None else max(0.0, job.time_limit - job.ran.at(now)),
+        )
+        return combine.remaining(facts, history)
+
+    def work(self, job: Job, seen: Seen | None, used: float, per_step: float | None) -> Estimate | None:
+        """The same in core-seconds, by what it has used so far, in all and for a step; None: its steps do not tell."""
+        if seen is None or per_step is None:
+            return None
+        facts = combine.Facts(
+            job.user,
+            job.spec.name,
+            slots_of(job),
+            ran=used,
+            step=seen.step,
+            steps=job.spec.steps,
+            step_time=per_step,
+            flat=self._flat(job, seen),
+        )
+        return combine.remaining(facts)
+
+    def _flat(self, job: Job, seen: Seen | None) -> Estimate | None:
+        if seen is None or job.spec.steps:
+            return None
+        return self._flattening.of(job.id, seen.reports, seen.points, job.spec.metric.goal)
+
+
+def _worked_till(seen: Seen, job: Job, worked: float) -> float | None:
+    """Until its last step; None where the clock of its server cannot be right."""
+    return min(worked, job.worked.at(seen.at)) or None
+
+
+def duration(job: Job, history: History) -> Estimate | None:
+    """Seconds that such a job runs altogether."""
+    return history.duration(job.user, job.spec.name, slots_of(job), _features(job))
+
+
+def finished(job: Job, now: float) -> Finished:
+    """What is learned of a job that has succeeded."""
+    return Finished(job.user, job.spec.name, slots_of(job), job.worked.at(now), _features(job))
+
+
+def slots_of(job: Job) -> int:
+    """The GPUs that it asks for, of all its workers."""
+    return job.shape.workers.want * job.shape.gpus
+
+
+def _features(job: Job) -> Features:
+    """The numbers of its command line, and what it asked for altogether; what it used of that is not measured."""
+    return {**_numbers(job.spec.command), **job.shape.per_worker * job.shape.workers.want}
+
+
+@lru_cache(maxsize=2_000)  # a policy asks for every job at every decision
+def _numbers(command: str | Sequence[str]) -> Features:
+    return numbers_in(command)
