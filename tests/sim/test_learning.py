@@ -29,10 +29,15 @@ def facts_of(model: JobModel, *earlier: float) -> LearnedFacts:
     facts = LearnedFacts()
     facts.begin({model.job.id: model})
     for seconds in earlier:
-        ended = model_of(replace(TRACE, duration=seconds))
-        ended.job.worked = Accrual(seconds)
-        facts.ended(ended, seconds)
+        facts.ended(finished(seconds), seconds)
     return facts
+
+
+def finished(seconds: float) -> JobModel:
+    """One like it that took so long."""
+    ended = model_of(replace(TRACE, duration=seconds))
+    ended.job.worked = Accrual(seconds)
+    return ended
 
 
 def starts(model: JobModel) -> None:
@@ -129,12 +134,32 @@ def test_it_goes_before_what_other_jobs_took_until_it_is_flat() -> None:
     assert seen == {50.0: 1950.0, 400.0: pytest.approx(400.0, rel=0.05), 900.0: 1100.0}
 
 
+def test_who_announces_what_is_far_off_is_not_believed_for_ever() -> None:
+    wrong = replace(TRACE, announced=10.0)
+    models = {}
+    for number in range(1, 8):
+        job = make_job(number, wrong, SpecMaker(elastic=False).spec(wrong))
+        models[job.id] = JobModel(job, wrong)
+    facts, told = LearnedFacts(), []
+    facts.begin(models)
+    for _ in range(3):
+        facts.ended(finished(1000.0), 1000.0)
+    for model in models.values():
+        starts(model)
+        estimate = facts.estimate(model.job, 500.0)
+        assert estimate
+        told.append(estimate.expected)
+        facts.ended(model, 1000.0)
+    assert told == [pytest.approx(9500.0)] * 5 + [pytest.approx(500.0)] * 2
+
+
 def test_the_report_says_how_far_off_curves_were() -> None:
     result = run("synthetic:philly?jobs=300&load=2&curves=true")
     known = result.estimates
-    assert 0 < known["by_curve"] <= 300
-    assert 0 < known["curve_error"] < 2
-    assert f"for {known['by_curve']} also by their learning curves" in estimates_in_words(known)
+    by_curve = known["sources"]["loss curve"]
+    assert 0 < by_curve["count"] <= 300
+    assert 0 < by_curve["error"] < 2
+    assert f"by loss curve: half of the last {by_curve['count']} off by more than" in estimates_in_words(known)
 
 
 # --- where it must not matter
@@ -148,4 +173,4 @@ def test_true_durations_do_not_care_for_curves(policy: str) -> None:
 
 
 def test_jobs_without_curves_are_guessed_as_ever() -> None:
-    assert "by_curve" not in run("synthetic:philly?jobs=300&load=2").estimates
+    assert "sources" not in run("synthetic:philly?jobs=300&load=2").estimates

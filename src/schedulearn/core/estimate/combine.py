@@ -31,11 +31,19 @@ class Facts:
 
 def remaining(facts: Facts, history: History | None = None) -> Estimate | None:
     """The first that answers: steps left, the loss curve, jobs like it, the time limit. `source` says which it was."""
-    left = facts.time_left
     found = _by_steps(facts) or _by_loss_or_history(facts, history)
+    return within_limit(facts, found)
+
+
+def within_limit(facts: Facts, found: Estimate | None) -> Estimate | None:
+    left = facts.time_left
     if found is None:
         return None if left is None else Estimate(0.0, left, left, "its time limit")
     return found if left is None else found.at_most(left)
+
+
+def by_history(facts: Facts, history: History) -> Estimate | None:
+    return history.remaining(facts.user, facts.name, facts.gpus, facts.ran, facts.features or None)
 
 
 def _by_steps(facts: Facts) -> Estimate | None:
@@ -50,9 +58,7 @@ def _by_loss_or_history(facts: Facts, history: History | None) -> Estimate | Non
     if by_loss is not None and by_loss.expected > 0:
         return by_loss
     # A job that goes on although its curve is flat does not end by its curve: ask its like first.
-    if history is None:
-        return by_loss
-    return history.remaining(facts.user, facts.name, facts.gpus, facts.ran, facts.features or None) or by_loss
+    return by_loss if history is None else by_history(facts, history) or by_loss
 
 
 def _by_loss(facts: Facts) -> Estimate | None:

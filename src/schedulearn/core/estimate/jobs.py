@@ -13,7 +13,9 @@ from schedulearn.core.estimate.features import Features, numbers_in
 from schedulearn.core.estimate.history import Finished, History
 from schedulearn.core.estimate.loss import Flattening, Points
 from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.core.estimate.trust import Trust
 
+_OWN = ("steps", "loss curve")  # sources that speak of the job itself
 ASSUMED_PENALTY = 0.1  # of speed, for workers on several nodes: what a fast network costs most jobs
 
 
@@ -32,6 +34,7 @@ class JobEstimates:
 
     def __init__(self) -> None:
         self._flattening = Flattening()
+        self.trust = Trust()
 
     def remaining(self, job: Job, seen: Seen | None, history: History, now: float) -> Estimate | None:
         """Seconds that it still runs, once it runs; None where nothing is known."""
@@ -49,7 +52,25 @@ class JobEstimates:
             features=_features(job),
             time_left=None if job.time_limit is None else max(0.0, job.time_limit - job.ran.at(now)),
         )
-        return combine.remaining(facts, history)
+        found = combine.remaining(facts, history)
+        if found is None or found.source not in _OWN:
+            return found
+        return self._believed(job, facts, found, history)
+
+    def ended(self, job: Job, now: float) -> None:
+        """It has succeeded: what was told of it is compared with what it took."""
+        self.trust.ended(job.id, job.worked.at(now))
+
+    def _believed(self, job: Job, facts: combine.Facts, found: Estimate, history: History) -> Estimate | None:
+        """What it tells of itself, unless that has been worse than what jobs like it tell."""
+        believed, is_noted = self.trust.believes(found.source), self.trust.is_noted(job.id, found.source)
+        if believed and is_noted:
+            return found
+        without = combine.by_history(facts, history)
+        if not is_noted:
+            told = facts.ran + without.expected if without else None
+            self.trust.note(job.id, found.source, facts.ran + found.expected, told)
+        return found if believed or without is None else combine.within_limit(facts, without)
 
     def work(self, job: Job, seen: Seen | None, used: float, per_step: float | None) -> Estimate | None:
         """The same in core-seconds, by what it has used so far, in all and for a step; None: its steps do not tell."""

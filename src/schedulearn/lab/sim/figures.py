@@ -98,9 +98,9 @@ def estimates_in_words(estimates: Mapping[str, Any]) -> str:
     if estimates.get("source") != "history":
         return "none needed"
     more = f"; {estimates['unknown']:,} jobs came before anything was known" if estimates.get("unknown") else ""
-    if estimates.get("by_curve"):
-        error = f"{100 * estimates['curve_error']:.0f} %"
-        more += f"; for {estimates['by_curve']:,} also by their learning curves, half of those off by more than {error}"
+    for source, found in estimates.get("sources", {}).items():
+        better = f"{100 * found['error']:.0f} % where jobs like it are off by {100 * found['without']:.0f} %"
+        more += f"; by {source}: half of the last {found['count']:,} off by more than {better}"
     if not estimates.get("count"):
         return f"estimates from earlier jobs{more}"
     return (

@@ -54,16 +54,11 @@ class LearnedFacts:
         self._waiting: dict[JobId, tuple[int, float]] = {}  # (attempts so far, seconds)
         self._pairs: list[tuple[Estimate, float]] = []  # (estimated, true) of completed jobs
         self._unknown = 0  # jobs of which nothing was known when they were submitted
-        self._by_curve: dict[JobId, tuple[Estimate, float]] = {}  # the same pairs, as a learning curve first told it
 
     # --- what policies ask
 
     def estimate(self, job: Job, now: float) -> Estimate | None:
-        model = self._models[job.id]
-        found = self._estimates.remaining(job, self._seen(model, now), self._history, now)
-        if found is not None and found.source == "loss curve" and job.id not in self._by_curve:
-            self._by_curve[job.id] = found.after(job.worked.at(now)), model.trace.duration
-        return found
+        return self._estimates.remaining(job, self._seen(self._models[job.id], now), self._history, now)
 
     def remaining(self, job: Job, now: float) -> float:
         if job.placements:
@@ -131,6 +126,7 @@ class LearnedFacts:
         job = model.job
         seconds = job.worked.at(now)
         self._history.learn(estimates.finished(job, now))
+        self._estimates.ended(job, now)
         self._waiting.pop(job.id, None)
         if (estimate := self._at_submit.pop(job.id, None)) is not None:
             self._pairs.append((estimate, seconds))
@@ -141,9 +137,11 @@ class LearnedFacts:
         if found is None and not self._unknown:
             return {"source": "not needed"}
         report = {"source": "history", "unknown": self._unknown, **(asdict(found) if found else {"count": 0})}
-        if curves := accuracy(self._by_curve.values()):
-            report |= {"by_curve": curves.count, "curve_error": curves.median_error}
-        return report
+        sources = {
+            source: {"count": count, "error": error, "without": without}
+            for source, (count, error, without) in self._estimates.trust.errors.items()
+        }
+        return report | ({"sources": sources} if sources else {})
 
     # ---
 

@@ -44,6 +44,7 @@ def read(source: Source) -> Rows[TraceJob]:
             name=model,
             speedup=speedup,
             learning=learning,
+            announced=1.0,  # of its epochs
         )
 
     jobs, problems = read_table(source, COLUMNS, job, optional=("name",))

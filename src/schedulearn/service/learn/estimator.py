@@ -55,6 +55,10 @@ class Estimator:
         """Seconds that such a job runs altogether."""
         return duration(job, self.history)
 
+    def ended(self, job: Job, now: float) -> None:
+        """It has succeeded."""
+        self._estimates.ended(job, now)
+
     def _seen(self, job: Job, progress: Progress | None, step_time: float | None = None) -> Seen | None:
         if progress is None:
             return None

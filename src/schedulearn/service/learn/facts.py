@@ -42,6 +42,10 @@ class LiveFacts:
         self.restarts.refresh()
         self.scaling.refresh()
 
+    def ended(self, job: Job, now: float) -> None:
+        """It has succeeded: how good was what was told of it?"""
+        self._estimator.ended(job, now)
+
     def estimate(self, job: Job, now: float) -> Estimate | None:
         """Seconds that it still runs, once it runs and nothing holds it back; None where nothing is known."""
         progress = self._progress(job, now)

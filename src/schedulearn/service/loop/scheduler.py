@@ -315,7 +315,10 @@ class Scheduler:
         )
 
     def _learn(self, changes: Changes, now: float) -> None:
-        if any(job.state is JobState.SUCCEEDED for job in changes.jobs.values()):
+        succeeded = [job for job in changes.jobs.values() if job.state is JobState.SUCCEEDED]
+        for job in succeeded:
+            self._facts.ended(job, now)
+        if succeeded:
             self._facts.refresh()
             self._share_loops.refresh()
         self._facts.restarts.started(changes.attempts.values(), self.state.jobs)
