@@ -20,7 +20,8 @@ TRACE = "synthetic:philly?jobs=150&load=2"
 def test_the_table_marks_the_best(cli: Any) -> None:
     result = cli("compare", "--trace", TRACE, "--cluster", "2x4", "--policies", "fifo,srjf", "--oracle")
     assert result.code == 0
-    head, fifo, srjf = result.out.splitlines()
+    head, fifo, srjf, _, fairness, *_ = result.out.splitlines()
+    assert "slowdown" in fairness
     assert head.split()[:3] == ["policy", "avg", "JCT"]
     assert (fifo.split()[0], srjf.split()[0]) == ("fifo", "srjf")
     assert srjf.split()[1].endswith("*")

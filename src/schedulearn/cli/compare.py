@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from schedulearn.cli.common.study import run_study, write_files
 from schedulearn.cli.common.verb import AsJson, option, verb_app, with_options
 from schedulearn.cli.view.table import Cell, Column
 from schedulearn.wire.words import Json
+
+if TYPE_CHECKING:
+    from schedulearn.lab.sim.figures import Metric
 
 app = verb_app()
 _NARROW = 2  # columns of figures that are shown however narrow a terminal is
@@ -57,17 +60,26 @@ def compare(
 
 
 def _say(figures: Sequence[Json]) -> None:
+    from schedulearn.lab.sim.figures import FAIRNESS, IN_WORDS, METRICS
+
+    _say_table(figures, METRICS)
+    note("* best of its column; JCT: job completion time, from arrival to end", "dim")
+    say()
+    _say_table(figures, FAIRNESS)
+    note(IN_WORDS, "dim")
+    note(_durations(figures), "dim")
+
+
+def _say_table(figures: Sequence[Json], metrics: Sequence["Metric"]) -> None:
     from schedulearn.lab.sim.figures import table
 
-    columns = table(figures)
+    columns = table(figures, metrics)
     heads = [Column("policy"), *(Column(c.title + " ", right=True, need=_need(i)) for i, c in enumerate(columns))]
     rows = [
         [row["policy"], *(Cell(c.texts[i] + "*", "bold green") if c.best[i] else c.texts[i] + " " for c in columns)]
         for i, row in enumerate(figures)
     ]
     say_table(heads, rows)
-    note("* best of its column; JCT: job completion time, from arrival to end", "dim")
-    note(_durations(figures), "dim")
 
 
 def _durations(figures: Sequence[Json]) -> str:

@@ -62,6 +62,10 @@ def _say(figures: Json) -> None:
             ("average completion time", _time(figures["avg_jct"])),
             ("  p50, p95, p99", ", ".join(duration(figures[key]) for key in times)),
             ("average wait", _time(figures["avg_wait"])),
+            ("slowdown: mean, p99, worst", _factors(figures, "mean_slowdown", "p99_slowdown", "worst_slowdown")),
+            ("worst wait", _time(figures["worst_wait"])),
+            ("fairness ρ: mean, worst", _factors(figures, "mean_rho", "worst_rho")),
+            ("starved", _starved(figures)),
             ("makespan", _time(figures["makespan"])),
             (f"{figures['used_of']} in use", f"{100 * figures['utilization']:.1f} %"),
             (
@@ -76,6 +80,15 @@ def _say(figures: Json) -> None:
             ("simulated in", f"{figures['wall_seconds']:.2f} s"),
         ]
     )
+
+
+def _factors(figures: Json, *keys: str) -> str:
+    return ", ".join(f"{figures[key]:,.2f}" for key in keys)
+
+
+def _starved(figures: Json) -> str:
+    more = figures["starved"] - len(figures["starved_jobs"])
+    return clean(", ".join(figures["starved_jobs"])) + (f" and {more:,} more" if more else "")
 
 
 def _time(seconds: float) -> str:

@@ -45,7 +45,7 @@ def sim_options(
     migrate: Annotated[Text, option("NAME", "The migrate stage: none, consolidate, specon.")] = None,
     param: Params = None,
     oracle: Annotated[
-        bool, typer.Option("--oracle", help="Policies know the true durations instead of estimating them.")
+        bool, typer.Option("--oracle", help="Policies know true durations, speed-ups and restart costs.")
     ] = False,
     restart_cost: Annotated[Duration, option("S", "Time lost when a job starts again.")] = "0",
     checkpoint_every: Annotated[

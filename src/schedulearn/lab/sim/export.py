@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.lab.report import files
+from schedulearn.lab.sim.fairness import Treated
 from schedulearn.lab.sim.figures import table
 from schedulearn.lab.sim.metrics import JobResult, Result
 from schedulearn.lab.sim.run import Study
@@ -14,6 +15,7 @@ from schedulearn.lab.sim.run import Study
 _JOB_COLUMNS = (
     "serial", "label", "user", "name", "gpus", "status", "arrival", "started", "ended", "wait", "jct",
     "preemptions", "migrations", "migration_seconds", "resizes", "lost_work", "deadline", "missed",
+    "slowdown", "rho", "slot_seconds",
 )  # fmt: skip
 
 
@@ -90,6 +92,7 @@ def _flat(figures: Mapping[str, Any]) -> dict[str, Any]:
 def _job_rows(study: Study, result: Result) -> Iterator[dict[str, Any]]:
     """Every job of the trace, in its order, those that did not run among them."""
     done = {job.serial: job for job in result.jobs}
+    treated = {job.serial: job for job in result.treated()}
     too_large = set(result.impossible)
     for serial, trace in enumerate(study.workload.jobs, 1):
         job = done.get(serial)
@@ -98,9 +101,13 @@ def _job_rows(study: Study, result: Result) -> Iterator[dict[str, Any]]:
             "arrival": trace.arrival, "deadline": "" if trace.deadline is None else trace.deadline,
         }  # fmt: skip
         if job:
-            yield row | _what_became(job)
+            yield row | _what_became(job) | _how_fair(treated[serial])
         else:
             yield row | {"status": "too large" if serial in too_large else "unfinished"}
+
+
+def _how_fair(job: Treated) -> dict[str, Any]:
+    return {"slowdown": job.slowdown, "rho": job.rho, "slot_seconds": job.used}
 
 
 def _what_became(job: JobResult) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schedulearn.lab.sim.fairness import STARVED
+
 Summary = Mapping[str, Any]
 
 _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
@@ -16,7 +18,7 @@ class Metric:
 
     key: str  # in a summary
     title: str
-    kind: str  # time | share | count
+    kind: str  # time | share | count | factor
     best: Callable[[Sequence[float]], float] | None = min  # None: no value is better than another
     always: bool = True  # shown even where it is 0 for all
 
@@ -38,6 +40,20 @@ METRICS = (
     Metric("wall_seconds", "took", "time", None),
 )
 
+FAIRNESS = (
+    Metric("mean_slowdown", "slowdown", "factor"),
+    Metric("p99_slowdown", "p99", "factor"),
+    Metric("worst_slowdown", "worst", "factor"),
+    Metric("worst_wait", "worst wait", "time"),
+    Metric("mean_rho", "fairness ρ", "factor"),
+    Metric("worst_rho", "worst ρ", "factor"),
+    Metric("starved", "starved", "count", always=False),
+)
+IN_WORDS = (
+    "slowdown: completion time ÷ duration alone; fairness ρ: completion time ÷ what equal shares would have given; "
+    f"starved: a ρ above {STARVED:g}, or never finished"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -46,10 +62,10 @@ class Column:
     best: Sequence[bool]  # which of them are
 
 
-def table(summaries: Sequence[Summary]) -> list[Column]:
+def table(summaries: Sequence[Summary], metrics: Sequence[Metric] = METRICS) -> list[Column]:
     """The columns that say something about these results."""
     columns = []
-    for metric in METRICS:
+    for metric in metrics:
         values = [float(summary[metric.key]) for summary in summaries]
         if (
             metric.always
@@ -75,6 +91,8 @@ def _column(metric: Metric, values: Sequence[float], ran: Sequence[bool]) -> Col
 def _texts(metric: Metric, values: Sequence[float], known: Sequence[float]) -> tuple[str, list[str]]:
     if metric.kind == "count":
         return metric.title, [f"{value:,.0f}" for value in values]
+    if metric.kind == "factor":
+        return metric.title, [_three(value) for value in values]
     if metric.kind == "share":
         return f"{metric.title} (%)", [f"{100 * value:.1f}" for value in values]
     seconds, unit = unit_for(known)

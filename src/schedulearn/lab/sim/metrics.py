@@ -1,6 +1,6 @@
 """What a simulation measures."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,8 +12,11 @@ from schedulearn.core.domain.resources import CPUS, GPUS
 from schedulearn.core.policies.notes import Note
 from schedulearn.core.policies.sharing import Shares
 from schedulearn.core.policies.stages import Moves, Policy
+from schedulearn.lab.sim import fairness
+from schedulearn.lab.sim.averages import mean, percentile
+from schedulearn.lab.sim.fairness import Demand, Treated, fair_ends
 from schedulearn.lab.sim.model import JobModel
-from schedulearn.lab.traces.types import Workload
+from schedulearn.lab.traces.types import TraceJob, Workload
 
 _MOST_SAMPLES = 4000  # of queue length and use over time
 
@@ -32,6 +35,7 @@ class JobResult:
     migrations: int
     deadline: float | None
     lost_work: float
+    used: float  # slot-seconds
     migration_seconds: float = 0.0  # in which it was on the move, or made no progress yet where it went
 
     @property
@@ -107,6 +111,7 @@ class Result:
     node_failures: int
     samples: Sequence[tuple[float, int, float]]  # (time, queue length, slots in use)
     segments: Sequence[Segment]
+    demands: Sequence[Demand] = ()  # of all jobs of the trace, in its order
     limit_changes: int = 0  # by the share stage
     notes: Sequence[Written] = ()  # of the stages; kept with a timeline
     shares: Sequence[ShareSample] = ()  # likewise
@@ -128,11 +133,11 @@ class Result:
             "completed": len(self.jobs),
             "impossible": len(self.impossible),
             "unfinished": self.unfinished,
-            "avg_jct": _mean(jcts),
+            "avg_jct": mean(jcts),
             "p50_jct": percentile(jcts, 50),
             "p95_jct": percentile(jcts, 95),
             "p99_jct": percentile(jcts, 99),
-            "avg_wait": _mean([job.started - job.arrival for job in self.jobs]),
+            "avg_wait": mean([job.started - job.arrival for job in self.jobs]),
             "makespan": makespan,
             "used_of": self.unit,
             "utilization": self.busy / (self.slots * makespan) if makespan > 0 and self.slots else 0.0,
@@ -146,21 +151,28 @@ class Result:
             "lost_work": sum(job.lost_work for job in self.jobs),
             "node_failures": self.node_failures,
             "decisions": self.decisions,
+            **self._fairness(),
             "wall_seconds": self.wall_seconds,
             "estimates": self.estimates,
         }
 
+    def treated(self) -> list[Treated]:
+        """What became of each completed job, beside what equal shares would have made of it."""
+        too_large = {*self.impossible}
+        possible = [serial for serial in range(1, len(self.demands) + 1) if serial not in too_large]
+        ends = fair_ends(tuple(self.demands[serial - 1] for serial in possible), self.slots)
+        fair = dict(zip(possible, ends, strict=True))
+        return [self._treated(job, fair[job.serial]) for job in self.jobs if job.serial in fair]
 
-def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The nearest-rank percentile of values in order; 0 of nothing."""
-    if not ordered:
-        return 0.0
-    rank = -(-len(ordered) * percent // 100)
-    return ordered[min(len(ordered), max(1, int(rank))) - 1]
+    def _treated(self, job: JobResult, fair_end: float) -> Treated:
+        demand = self.demands[job.serial - 1]
+        wait, fair = job.started - job.arrival, fair_end - demand.arrival
+        return Treated(job.serial, demand.label, demand.user, wait, job.jct, demand.duration, fair, job.used)
 
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+    def _fairness(self) -> dict[str, Any]:
+        known = {job.serial for job in self.jobs} | {*self.impossible}
+        unfinished = [demand.label for serial, demand in enumerate(self.demands, 1) if serial not in known]
+        return fairness.figures(self.treated(), unfinished)
 
 
 class Recorder:
@@ -168,7 +180,7 @@ class Recorder:
 
     def __init__(self, workload: Workload, nodes: Sequence[Node], timeline: bool) -> None:
         self.completed = 0
-        self._submitted = len(workload.jobs)
+        self._workload = workload
         gpus = sum(node.capacity[GPUS] for node in nodes)
         self.in_cores = not gpus or not any(job.gpus for job in workload.jobs)  # as they are used
         self._slots = sum(node.usable[CPUS] for node in nodes) if self.in_cores else gpus
@@ -179,6 +191,7 @@ class Recorder:
         self._decisions = 0
         self._failures = 0
         self._since: dict[JobId, float] = {}
+        self._used: dict[JobId, float] = defaultdict(float)  # slot-seconds
         self._samples: list[tuple[float, int, float]] = []
         self._stride, self._noted = 1, 0
         self._timeline = timeline
@@ -204,10 +217,11 @@ class Recorder:
     def stopped(self, job: Job, attempt: Attempt, now: float, core_seconds: float = 0.0) -> None:
         """It has used so many seconds of cores since it was started."""
         since = self._since.pop(job.id, now)
-        if self.in_cores:
-            self._busy += core_seconds
-        elif job.shape.gpus:
-            self._busy += (now - since) * len(attempt.workers) * job.shape.slots
+        used = core_seconds
+        if not self.in_cores:
+            used = (now - since) * len(attempt.workers) * job.shape.slots if job.shape.gpus else 0.0
+        self._busy += used
+        self._used[job.id] += used
         if self._timeline and now > since:
             for node, workers in Counter(worker.node for worker in attempt.workers).items():
                 self._segments.append(Segment(job.id, node, workers, since, now))
@@ -226,9 +240,14 @@ class Recorder:
                 migrations=job.migrations,
                 deadline=model.trace.deadline,
                 lost_work=model.lost,
+                used=self._used.pop(job.id, 0.0),
                 migration_seconds=job.migration_seconds,
             )
         )
+
+    def _demand(self, job: TraceJob) -> Demand:
+        slots = job.cpus * (job.gpus or 1) if self.in_cores else job.gpus
+        return Demand(job.arrival, job.duration, slots, job.label, job.user)
 
     def shares(self, now: float, node: NodeName, job: JobId, cores: float, limit: float) -> None:
         """The job uses so many cores of this machine from now on."""
@@ -268,7 +287,7 @@ class Recorder:
             policy=policy.preset,
             stages=policy.stages,
             params=policy.params,
-            submitted=self._submitted,
+            submitted=len(self._workload.jobs),
             jobs=self._jobs,
             impossible=self._impossible,
             unfinished=waiting,
@@ -280,6 +299,7 @@ class Recorder:
             node_failures=self._failures,
             samples=self._samples,
             segments=self._segments,
+            demands=[self._demand(job) for job in self._workload.jobs],
             limit_changes=self._limit_changes,
             notes=self._notes,
             shares=self._shares,

@@ -11,7 +11,7 @@ from schedulearn.core.domain.units import format_duration
 from schedulearn.lab.report import plots
 from schedulearn.lab.report.page import SCRIPT, document, made_by, note
 from schedulearn.lab.report.page import table as words_table
-from schedulearn.lab.sim.figures import estimates_in_words, table
+from schedulearn.lab.sim.figures import FAIRNESS, IN_WORDS, METRICS, Metric, estimates_in_words, table
 from schedulearn.lab.sim.metrics import Result
 from schedulearn.lab.sim.run import PolicyFailed, Study
 
@@ -33,6 +33,7 @@ def page(study: Study, results: Sequence[Result], failures: Sequence[PolicyFaile
         _heading(title, study, results),
         _warnings(study, failures),
         _figures(results),
+        _fairness(results),
         _legend(results),
         _completion_times(results),
         _over_time(results),
@@ -74,14 +75,55 @@ def _listed(summary: str, rows: Sequence[str], total: int) -> str:
 
 
 def _figures(results: Sequence[Result]) -> str:
-    columns = table([result.summary() for result in results])
+    marked = note("The best of each column is marked. JCT: from arrival to end.") if len(results) > 1 else ""
+    return f"<h2>Results</h2>{_compared(results, METRICS)}{marked}"
+
+
+def _fairness(results: Sequence[Result]) -> str:
+    """How single jobs and users fared."""
+    words = IN_WORDS[0].upper() + IN_WORDS[1:]
+    parts = [f"<h2>Fairness</h2>{_compared(results, FAIRNESS)}{note(words + '.')}"]
+    for result in results:
+        figures = result.summary()
+        if figures["starved"]:
+            names = ", ".join(map(escape, figures["starved_jobs"]))
+            more = f" and {figures['starved'] - len(figures['starved_jobs']):,} more"
+            left_out = more if figures["starved"] > len(figures["starved_jobs"]) else ""
+            parts.append(f"<p>Starved under {escape(result.policy)}: {names}{left_out}.</p>")
+    return "".join([*parts, *(_users(result) for result in results)])
+
+
+def _users(result: Result) -> str:
+    users = result.summary()["users"]
+    if len(users) < 2:
+        return ""
+    unit = "core" if result.unit == "cores" else "GPU"
+    head = ("user", "jobs", f"{unit} hours", "part of all", "avg completion time", "slowdown", "fairness ρ")
+    rows = [
+        (
+            one["user"] or "–",
+            f"{one['jobs']:,}",
+            f"{one['slot_hours']:,.1f}",
+            f"{100 * one['share']:.0f} %",
+            format_duration(one["avg_jct"]),
+            f"{one['mean_slowdown']:.2f}",
+            f"{one['mean_rho']:.2f}",
+        )
+        for one in users
+    ]
+    summary = f"Use by user under {escape(result.policy)}"
+    return f"<details><summary>{summary}</summary>{words_table(head, rows)}</details>"
+
+
+def _compared(results: Sequence[Result], metrics: Sequence[Metric]) -> str:
+    """A table with a row for each policy."""
+    columns = table([result.summary() for result in results], metrics)
     head = "".join(f"<th>{escape(column.title)}</th>" for column in columns)
     body = ""
     for i, result in enumerate(results):
         cells = "".join(f"<td{' class=best' if c.best[i] else ''}>{escape(c.texts[i])}</td>" for c in columns)
         body += f"<tr><th scope=row>{escape(result.policy)}</th>{cells}</tr>"
-    marked = note("The best of each column is marked. JCT: from arrival to end.") if len(results) > 1 else ""
-    return f"<h2>Results</h2><div class=scroll><table><tr><th>policy</th>{head}</tr>{body}</table></div>{marked}"
+    return f"<div class=scroll><table><tr><th>policy</th>{head}</tr>{body}</table></div>"
 
 
 def _legend(results: Sequence[Result]) -> str:
