@@ -1,11 +1,13 @@
 """The disk is full: the service says so, running jobs are not harmed, and it goes on when there is space again."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from schedulearn.client import Client, ClientError
+from schedulearn.client.streams import surely
 from support import disks
 from support.disks import fill
 from support.jobs import ended, in_state, output, spec, submit, until
@@ -29,7 +31,10 @@ def refused(client: Client, job: dict[str, object]) -> str:
     return ""
 
 
-def test_a_full_disk_is_told_harms_no_running_job_and_is_recovered_from(small_disk: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_told_harms_no_running_job_and_is_recovered_from(
+    small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedulearn.client.client.surely", partial(surely, seconds=0.5))  # nobody waits a minute here
     gate, more = tmp_path / "gate", tmp_path / "more"
     with Service(small_disk / "data") as service, service.client() as client:
         command = "echo before; " + until(gate, "echo lost; ") + until(more, "echo after")
