@@ -5,6 +5,9 @@ PYTHON ?= python3
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations 10
 LINTED := src tests bench scripts examples
+# The tests start Python some thousand times: what it compiles is kept, and outside of the tree.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/pycache
 INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check
 
 .PHONY: help setup demo test slow test-horovod check format bench docs lock audit release-check clean

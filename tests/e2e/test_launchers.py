@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from schedulearn.client import Client
+from support.installed import needs
 from support.jobs import output, spec, submit
 from support.waiting import wait_until
 
@@ -79,7 +80,7 @@ def began(client: Client, job: int, attempt: int) -> tuple[int, int, int]:
 
 def test_torchrun_is_resized_by_a_restart_from_its_own_checkpoint(elastic: Client, tmp_path: Path) -> None:
     """Two jobs on one machine, one with the launcher and one with torchrun in its command: they do not collide."""
-    pytest.importorskip("torch")
+    needs("torch")
     gate, later = tmp_path / "gate", tmp_path / "later"
     (tmp_path / "train.py").write_text(TRAIN)
     path = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}  # where torchrun is

@@ -31,7 +31,7 @@ while not os.path.exists(gate):
 """
 
 
-class Hot:
+class Crew:
     """Jobs that can have up to four workers on all the cores of this machine."""
 
     def __init__(self, service: Service, client: Client, notes: Path) -> None:
@@ -67,9 +67,9 @@ class Hot:
 
         def look() -> Any:
             (*_, attempt) = self.client.attempts(job) or [None]
-            crew = [w for w in (attempt or {}).get("workers", ()) if not w["left_at"] and not w["ended_at"]]
-            right = [int(w["worker"].split(".")[2]) for w in crew] == ranks
-            return right and all(w["started_at"] for w in crew) and self.client.job(job)
+            workers = [w for w in (attempt or {}).get("workers", ()) if not w["left_at"] and not w["ended_at"]]
+            right = [int(w["worker"].split(".")[2]) for w in workers] == ranks
+            return right and all(w["started_at"] for w in workers) and self.client.job(job)
 
         found = wait_until(look, PATIENCE, f"job {job} has workers {ranks}")
         assert (found["state"], found["attempt"], found["workers"]) == ("running", 1, len(ranks))
@@ -84,36 +84,36 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture
-def resizes_live(service: Service, client: Client, tmp_path: Path) -> Hot:
-    return Hot(service, client, tmp_path / "notes")
+def crew(service: Service, client: Client, tmp_path: Path) -> Crew:
+    return Crew(service, client, tmp_path / "notes")
 
 
-def test_a_job_makes_room_and_grows_again_while_its_first_workers_run_on(hot: Hot, client: Client) -> None:
-    first = hot.submit("first")
-    hot.has(first, [0, 1, 2, 3])
-    pids = hot.pids(first, 0, 1)
-    second = hot.submit("second")
-    hot.has(first, [0, 1])
-    hot.has(second, [0, 1])
-    hot.open("second")
+def test_a_job_makes_room_and_grows_again_while_its_first_workers_run_on(crew: Crew, client: Client) -> None:
+    first = crew.submit("first")
+    crew.has(first, [0, 1, 2, 3])
+    pids = crew.pids(first, 0, 1)
+    second = crew.submit("second")
+    crew.has(first, [0, 1])
+    crew.has(second, [0, 1])
+    crew.open("second")
     assert ended(client, second)["state"] == "succeeded"
-    hot.has(first, [0, 1, 4, 5])
-    assert hot.pids(first, 0, 1) == pids
-    hot.open("first")
+    crew.has(first, [0, 1, 4, 5])
+    assert crew.pids(first, 0, 1) == pids
+    crew.open("first")
     done = ended(client, first)
     assert (done["state"], done["attempt"], done["resizes"], done["restarts"]) == ("succeeded", 1, 2, 0)
     told = [event["cause"] for event in client.job_events(first) if event["kind"] == "resized"]
     assert told == ["shrinks from 4 to 2 workers without a restart", "grows from 2 to 4 workers without a restart"]
 
 
-def test_a_worker_that_is_killed_is_replaced_and_the_others_run_on(hot: Hot, client: Client) -> None:
-    job = hot.submit("killed")
-    hot.has(job, [0, 1, 2, 3])
-    pids = hot.pids(job, 1, 2, 3)
-    os.kill(int(hot.pids(job, 0)[0]), signal.SIGKILL)
-    hot.has(job, [1, 2, 3, 4])
-    assert hot.pids(job, 1, 2, 3) == pids
-    hot.open("killed")
+def test_a_worker_that_is_killed_is_replaced_and_the_others_run_on(crew: Crew, client: Client) -> None:
+    job = crew.submit("killed")
+    crew.has(job, [0, 1, 2, 3])
+    pids = crew.pids(job, 1, 2, 3)
+    os.kill(int(crew.pids(job, 0)[0]), signal.SIGKILL)
+    crew.has(job, [1, 2, 3, 4])
+    assert crew.pids(job, 1, 2, 3) == pids
+    crew.open("killed")
     assert ended(client, job)["state"] == "succeeded"
     story = client.job_events(job)
     (lost,) = [event for event in story if event["kind"] == "worker_lost"]
@@ -121,71 +121,71 @@ def test_a_worker_that_is_killed_is_replaced_and_the_others_run_on(hot: Hot, cli
     assert "resized" in kinds(client, job)
 
 
-def test_the_range_is_changed_while_it_runs(hot: Hot, client: Client) -> None:
-    job = hot.submit("ranged", workers="1..2")
-    hot.has(job, [0, 1])
-    pids = hot.pids(job, 0, 1)
-    other = hot.submit("other", workers=1)
-    hot.has(other, [0])
+def test_the_range_is_changed_while_it_runs(crew: Crew, client: Client) -> None:
+    job = crew.submit("ranged", workers="1..2")
+    crew.has(job, [0, 1])
+    pids = crew.pids(job, 0, 1)
+    other = crew.submit("other", workers=1)
+    crew.has(other, [0])
     with pytest.raises(ApiError, match="there is room for 1 more at present: at least 3 could be asked for now"):
         client.update(job, workers="4..8")
     with pytest.raises(ApiError, match="all nodes together have room for 4"):
         client.update(job, workers="5..8")
     with pytest.raises(ApiError, match="workers: the numbers are not in order"):
         client.update(job, workers={"min": 3, "max": 2})
-    said = hot.service.cli("update", str(job), "--workers", "3..8")
+    said = crew.service.cli("update", str(job), "--workers", "3..8")
     assert (said.returncode, said.stderr) == (0, "")
     assert "3..8 workers" in said.stdout
-    hot.has(job, [0, 1, 2])
-    assert hot.pids(job, 0, 1) == pids
+    crew.has(job, [0, 1, 2])
+    assert crew.pids(job, 0, 1) == pids
     client.update(job, workers=1)
-    hot.has(job, [0])
+    crew.has(job, [0])
     assert client.job(job)["spec"]["workers"] == 1
-    assert hot.pids(job, 0) == pids[:1]
-    hot.open("other")
-    hot.open("ranged")
+    assert crew.pids(job, 0) == pids[:1]
+    crew.open("other")
+    crew.open("ranged")
     assert ended(client, job)["state"] == "succeeded"
     ended(client, other)
 
 
 @pytest.mark.parametrize("preset", ["elastic-fifo", "elastic-srjf", "elastic-tiresias", "ffdl", "afs-l"])
-def test_every_elastic_preset_resizes_running_jobs(hot: Hot, client: Client, preset: str) -> None:
+def test_every_elastic_preset_resizes_running_jobs(crew: Crew, client: Client, preset: str) -> None:
     client.set_policy(preset)
-    first = hot.submit(f"{preset}-first")
-    hot.has(first, [0, 1, 2, 3])
-    pids = hot.pids(first, 0)
-    second = hot.submit(f"{preset}-second")
+    first = crew.submit(f"{preset}-first")
+    crew.has(first, [0, 1, 2, 3])
+    pids = crew.pids(first, 0)
+    second = crew.submit(f"{preset}-second")
     wait_until(lambda: client.job(second)["workers"], PATIENCE, "the first job has made room")
     assert client.job(first)["workers"] < 4
-    hot.open(f"{preset}-second")
+    crew.open(f"{preset}-second")
     assert ended(client, second)["state"] == "succeeded"
     wait_until(lambda: client.job(first)["workers"] == 4, PATIENCE, "it has grown again")
-    assert hot.pids(first, 0) == pids
-    hot.open(f"{preset}-first")
+    assert crew.pids(first, 0) == pids
+    crew.open(f"{preset}-first")
     done = ended(client, first)
     assert (done["state"], done["attempt"]) == ("succeeded", 1)
 
 
-def test_the_service_is_killed_whenever_workers_come_or_go(hot: Hot, client: Client) -> None:
-    job = hot.submit("long")
-    hot.has(job, [0, 1, 2, 3])
-    pids = hot.pids(job, 0)
+def test_the_service_is_killed_whenever_workers_come_or_go(crew: Crew, client: Client) -> None:
+    job = crew.submit("long")
+    crew.has(job, [0, 1, 2, 3])
+    pids = crew.pids(job, 0)
     for number in range(2):
-        other = hot.submit(f"other-{number}", workers=2)
+        other = crew.submit(f"other-{number}", workers=2)
         in_state(client, job, "running")
-        hot.service.kill()
-        hot.service.start()
+        crew.service.kill()
+        crew.service.start()
         wait_until(lambda: client.job(job)["workers"] == 2, PATIENCE, "it has made room")
-        hot.has(other, [0, 1])
-        hot.open(f"other-{number}")
+        crew.has(other, [0, 1])
+        crew.open(f"other-{number}")
         ended(client, other)
-        hot.service.kill()
-        hot.service.start()
+        crew.service.kill()
+        crew.service.start()
         wait_until(lambda: client.job(job)["workers"] == 4, PATIENCE, "it has grown again")
-    assert hot.pids(job, 0) == pids
-    hot.open("long")
+    assert crew.pids(job, 0) == pids
+    crew.open("long")
     assert ended(client, job)["attempt"] == 1
     workers = [worker["worker"] for worker in client.attempts(job)[0]["workers"]]
-    hot.pids(job, *(rank for rank in range(len(workers)) if (hot.notes / f"{job}.1.{rank}").exists()))
+    crew.pids(job, *(rank for rank in range(len(workers)) if (crew.notes / f"{job}.1.{rank}").exists()))
     (node,) = client.nodes()
     assert node["jobs"] == []

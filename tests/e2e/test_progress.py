@@ -7,6 +7,7 @@ import pytest
 
 from schedulearn.client import Client
 from schedulearn.store import open_store
+from support.installed import needs
 from support.jobs import ended, in_state, script, submit, until
 from support.jobs import spec as job_spec
 from support.service import PATIENCE, Service
@@ -103,7 +104,7 @@ def test_a_bar_is_read_while_its_line_grows(client: Client, tmp_path: Path) -> N
 
 
 def test_event_files_of_tensorflow(client: Client, tmp_path: Path) -> None:
-    pytest.importorskip("tensorflow")
+    needs("tensorflow")
     gate = tmp_path / "gate"
     job = submit(client, script(TENSORFLOW, env={"GATE": str(gate)}))
     assert progress(client, job, 4, 4 * PATIENCE)["value"] == pytest.approx(0.2), "its import takes a while"

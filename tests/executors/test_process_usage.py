@@ -99,7 +99,7 @@ def test_cpu_time_grows_with_the_work(bench: Any, cgroups: Cgroups) -> None:
 def test_children_that_ended_count(bench: Any, cgroups: Cgroups) -> None:
     launch = bench.python(CHILDREN)
     executor = running(bench, launch, b"done", cgroups=cgroups)
-    assert look(executor, launch).cpu_seconds >= 0.5
+    assert look(executor, launch).cpu_seconds >= 0.45  # of half a second: ticks are rounded down
     stop(bench, executor, launch)
 
 
@@ -109,7 +109,7 @@ def test_an_orphan_that_ended_counts(bench: Any, cgroups: Cgroups) -> None:
     shim = read_claim(bench.paths(launch).claim)
     assert shim is not None
     bench.until(lambda: len(descendants(shim.pid)) == 1, "the orphan has ended")
-    assert look(executor, launch).cpu_seconds >= 0.5
+    assert look(executor, launch).cpu_seconds >= 0.45  # of half a second: ticks are rounded down
     stop(bench, executor, launch)
 
 

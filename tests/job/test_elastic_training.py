@@ -14,9 +14,10 @@ import pytest
 from schedulearn import job
 from schedulearn.job.data import Plan
 from support.elastic import PATIENCE, Api, Crew, Starter
+from support.installed import needs
 from support.waiting import wait_until
 
-pytest.importorskip("torch")
+needs("torch")
 
 SAMPLES, BATCH = 45, 7  # the last batch of an epoch has three samples: with three workers one each, with two uneven
 PROGRAM = f"""

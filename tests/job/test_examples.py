@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import schedulearn
+from support.installed import needs
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LOSS = re.compile(r"loss[:= ]+([0-9.]+)", re.IGNORECASE)
@@ -18,7 +19,7 @@ ALONE = {name: value for name, value in os.environ.items() if not name.startswit
 ALONE["PYTHONPATH"] = str(Path(schedulearn.__file__).parents[1])
 ALONE["OMP_NUM_THREADS"] = "1"
 
-pytest.importorskip("sklearn")
+needs("sklearn")
 
 
 def example(name: str, *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> str:
@@ -37,7 +38,7 @@ def losses(output: str) -> list[float]:
 )
 def test_it_learns_and_prints_a_loss_for_every_epoch(name: str, tmp_path: Path) -> None:
     if name == "digits_elastic.py":
-        pytest.importorskip("torch")
+        needs("torch")
     found = losses(example(name, "--epochs", "4", "--seed", "3", cwd=tmp_path))
     assert len(found) == 4
     assert found[-1] < found[0]
@@ -106,7 +107,7 @@ def told_steps(output: str) -> list[tuple[int, float]]:
 
 @pytest.mark.parametrize("name", ["vae.py", "gru.py", "birnn.py"])
 def test_stopped_and_started_again_it_learns_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    needs("torch")
     folder = tmp_path / "checkpoint"
     folder.mkdir()
     env = {**ALONE, "SCHEDULEARN_CHECKPOINT_DIR": str(folder), "SCHEDULEARN_WORKER": "1.1.0"}
@@ -128,7 +129,7 @@ def test_stopped_and_started_again_it_learns_as_if_nothing_had_happened(name: st
 
 
 def test_a_plain_script_goes_on_from_its_own_checkpoint(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    needs("torch")
     first = losses(example("plain_torch.py", "--epochs", "2", cwd=tmp_path))
     second = losses(example("plain_torch.py", "--epochs", "5", cwd=tmp_path))
     assert (len(first), len(second)) == (2, 3)
@@ -136,7 +137,7 @@ def test_a_plain_script_goes_on_from_its_own_checkpoint(tmp_path: Path) -> None:
 
 
 def test_the_keras_example_learns() -> None:
-    pytest.importorskip("tensorflow")
+    needs("tensorflow")
     command = [sys.executable, str(EXAMPLES / "keras_digits.py"), "--epochs", "3"]
     done = subprocess.run(command, capture_output=True, text=True, env=ALONE, timeout=240)
     assert done.returncode == 0, done.stderr

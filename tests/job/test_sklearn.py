@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("sklearn")
+from support.installed import needs
+
+needs("sklearn")
 Run = Callable[..., Any]
 
 PROGRAM = """
