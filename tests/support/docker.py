@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -178,8 +179,8 @@ class Daemons:
                 daemon.clean()
 
     def close(self) -> None:
-        for daemon in self._daemons.values():
-            daemon.remove()
+        with ThreadPoolExecutor(len(self._daemons) or 1) as all_at_once:
+            list(all_at_once.map(Daemon.remove, self._daemons.values()))
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
