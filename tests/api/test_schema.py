@@ -31,6 +31,8 @@ from schemathesis.specs.openapi.checks import (
 from schedulearn.service.common.auth import hash_token
 from support.constants import constants_of
 
+pytestmark = pytest.mark.slow
+
 GOOD, BAD = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 ALWAYS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 OF_THE_WORLD = {  # fields of a job that must agree with what there is, or with each other

@@ -28,7 +28,10 @@ from schedulearn.service.upkeep.housekeeping import folder_size
 from support.swapping import USER, swap_for_links, swapping
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user, and be lured by one")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user, and be lured by one"),
+]
 OWNER = (USER, USER)
 SECRET = b"the secret of somebody else"
 ROUNDS = 40

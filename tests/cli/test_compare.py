@@ -14,6 +14,8 @@ import pytest
 
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 TRACE = "synthetic:philly?jobs=150&load=2"
 
 

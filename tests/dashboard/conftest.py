@@ -1,6 +1,6 @@
 """A real service, a real Chromium, and pages in it of people who are logged in."""
 
-import subprocess
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +13,8 @@ from schedulearn.client import Client
 from schedulearn.pinned import without_pin
 from support.browser import Browser, Page
 from support.jobs import delete_all
-from support.service import Service, command_line, environment
+from support.quick import QuickProcess
+from support.service import Service, environment
 from support.waiting import wait_until
 
 # Trains for a while: prints its loss, then waits to be told to stop.
@@ -80,14 +81,12 @@ def submit(client: Client, name: str = "learns", code: str = TRAIN, **more: Any)
 @contextmanager
 def page_alone(service: str, log: Path, *options: str) -> Iterator[str]:
     """`up --only dashboard`; its address."""
-    words = command_line(
-        "up", "--only", "dashboard", "--url", service, "--port", "0", "--data", f"{log}.data", *options
-    )
+    words = ["up", "--only", "dashboard", "--url", service, "--port", "0", "--data", f"{log}.data", *options]
     with open(log, "wb") as out:
-        process = subprocess.Popen(words, stdout=out, stderr=out, env=environment())
+        process = QuickProcess(words, environment(), out, out)
     try:
         wait_until(lambda: b"page: " in log.read_bytes(), 60, "the page is up")
         yield log.read_text().partition("page: ")[2].split()[0]
     finally:
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0

@@ -23,6 +23,8 @@ from support.service import Service
 
 from .conftest import link
 
+pytestmark = pytest.mark.slow
+
 SOCKET = "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
 
 

@@ -22,6 +22,8 @@ from support.quick import quick_command
 from support.service import PATIENCE, environment, kill_jobs
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 RUNNABLE = [page for page in PAGES if any(not block.not_run for block in blocks(page))]
 # What is only made smaller: the same verbs and options, on less work.
 SMALLER = {

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = "from support.summary import pytest_addoption, pytest_terminal_summary\n"
 # Fails the first time only.

@@ -16,6 +16,8 @@ from schedulearn.executors.process.cgroups import Cgroups
 from schedulearn.executors.process.executor import said_of_threads
 from support.bench import DEADLINE, Workbench
 
+pytestmark = pytest.mark.slow
+
 # Each says how many threads it has when that has changed.
 TORCH = """
 import sys, threading, torch

@@ -17,6 +17,8 @@ from support.elastic import PATIENCE, Api, Crew, Starter
 from support.installed import needs
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 needs("torch")
 
 SAMPLES, BATCH = 45, 7  # the last batch of an epoch has three samples: with three workers one each, with two uneven

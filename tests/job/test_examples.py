@@ -13,6 +13,8 @@ import pytest
 import schedulearn
 from support.installed import needs
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LOSS = re.compile(r"loss[:= ]+([0-9.]+)", re.IGNORECASE)
 ALONE = {name: value for name, value in os.environ.items() if not name.startswith("SCHEDULEARN_")}

@@ -9,7 +9,10 @@ import pytest
 
 Run = Callable[..., Any]
 BACKEND = os.environ.get("KERAS_BACKEND", "torch")
-pytestmark = pytest.mark.skipif(not all(map(find_spec, ("keras", BACKEND))), reason=f"needs Keras with {BACKEND}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not all(map(find_spec, ("keras", BACKEND))), reason=f"needs Keras with {BACKEND}"),
+]
 
 PROGRAM = """
 import os, signal, sys, warnings

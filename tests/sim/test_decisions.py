@@ -5,16 +5,12 @@ import json
 import pytest
 from bench.decisions import CASES, RECORD, TRACES, Case, decided
 
-_SHORT = ("gpus", "cores")  # the other synthetic ones take more than a few seconds, and traces minutes
+
+def _mark(case: Case) -> pytest.MarkDecorator:
+    return pytest.mark.slow if case.is_quick else pytest.mark.long  # traces take minutes
 
 
-def _marks(case: Case) -> tuple[pytest.MarkDecorator, ...]:
-    if not case.is_quick:
-        return (pytest.mark.long,)
-    return () if case.name in _SHORT else (pytest.mark.slow,)
-
-
-@pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=_marks(c)) for c in CASES])
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=_mark(c)) for c in CASES])
 def test_as_recorded(case: Case) -> None:
     if not case.is_quick and not (TRACES / case.trace).exists():
         pytest.skip(f"there is no {TRACES / case.trace}")

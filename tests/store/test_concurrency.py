@@ -2,9 +2,13 @@
 
 from concurrent.futures import ThreadPoolExecutor, wait
 
+import pytest
+
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.spec import JobSpec
 from schedulearn.store import Point, open_store
+
+pytestmark = pytest.mark.slow
 
 AT = 1_700_000_000.25
 WRITER = """

@@ -175,7 +175,7 @@ def test_silly_points_break_nothing(make):
 
 
 def test_many_points_in_batches_stay_under_the_cap(make, contents):
-    job, many, batch = make.running(), 100_000, 2_500
+    job, many, batch = make.running(), 40_000, 2_500
     for start in range(0, many, batch):
         make.store.add_points(
             job.id, 1, 0, "report", points(range(start, start + batch), value=lambda n: abs(n - 777.5))
