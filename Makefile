@@ -2,7 +2,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
-JOBS ?= 2
+# More than there are cores: what takes long waits for most of its time.
+JOBS ?= 4
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations 10
 LINTED := src tests bench scripts examples
 # The tests start Python some thousand times: what it compiles is kept, and outside of the tree.
@@ -33,7 +34,7 @@ test-horovod: $(VENV)/.dev  ## elastic Horovod; builds it once (about ten minute
 	scripts/build-horovod
 	$(PYTEST) -v tests/executors/test_horovod.py tests/e2e/test_horovod.py
 
-check: $(VENV)/.dev lint  ## format, lint, types, imports, and the quick tests
+check: $(VENV)/.dev lint  ## format, lint, types, imports, and the quick tests: no Docker, no browser, nothing slow
 	$(PYTEST) -m "not (long or slow or docker or browser)" -x -q
 
 lint: $(VENV)/.dev

@@ -64,7 +64,7 @@ class _PostgreSQL:
         return self._server.url(name)
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="session", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def databases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> _SQLite | _PostgreSQL:
     if request.param == "sqlite":
         return _SQLite(tmp_path_factory.mktemp("migrated"))
