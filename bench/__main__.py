@@ -22,6 +22,7 @@ BENCHMARKS = {
     "quality": "what each preset makes of real traces; writes docs/results.md",
     "flowcon": "every reading of FlowCon's rule beside what was published; writes docs/results.md",
     "fixed_20": "SpeCon's fixed-20 by baseline, threshold and rule; writes docs/results.md",
+    "solvers": "what the solvers of consolidate make of the same problems; writes docs/results.md",
     "announced": "our own policy with wrong estimates, and on other draws",
     "commands": "the command line's own time",
     "report": "the cost of `schedulearn.job.report`",

@@ -37,7 +37,7 @@ _VARIANTS = {
         f"{alpha} {others}",
         "specon",
         params={"specon_alpha": alpha, "specon_interval": 30.0, "specon_others": others},
-        seeds=("k8s_seed",),
+        seeds=("seed",),
     )
     for others in _OTHERS
     for alpha in _ALPHAS

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.core.policies.migrate.consolidate import Consolidate
+from schedulearn.core.policies.migrate.repack import Repack
+from schedulearn.core.policies.stages import Moves
 from schedulearn.lab.sim.cluster import parse_cluster
 from schedulearn.lab.sim.engine import SimOptions, Simulation
 from schedulearn.lab.sim.metrics import Result
@@ -108,6 +111,62 @@ def test_the_fewest_move() -> None:
     nodes = (node("a", gpus=2), node("b", gpus=2), node("c", gpus=2))
     facts = Known(0.25, 10, {1: 900.0, 2: 900.0, 3: 900.0})
     assert asked(placed(nodes, {1: "ab", 2: "a", 3: "cc"}, facts)) == {1: "bb"}
+
+
+FOUR = tuple(node(name, gpus=2) for name in "abcd")
+APART = {1: "ab", 2: "a", 3: "b", 4: "c", 5: "d"}
+
+
+@pytest.mark.parametrize("solver", ["branch-and-bound", "genetic"])
+def test_other_solvers_move_only_who_is_in_the_way(solver: str) -> None:
+    facts = Known(0.25, 10, dict.fromkeys(APART, 9000.0))
+    assert len(asked(placed(FOUR, APART, facts), Consolidate())) > 2, "hungarian packs those who are alone, too"
+    found = asked(placed(FOUR, APART, facts), Consolidate(solver=solver))
+    assert found in ({1: "aa", 2: "b"}, {1: "bb", 3: "a"})
+
+
+def test_it_says_if_the_search_was_cut_short() -> None:
+    facts = Known(0.25, 10, dict.fromkeys(APART, 9000.0))
+    state = placed(FOUR, APART, facts)
+    for states, is_cut in ((1, True), (20_000, False)):
+        answer = Consolidate(solver="branch-and-bound", states=states).migrate(Board(state, 0.0), {})
+        assert answer.to
+        assert ("cut short" in answer.why) is is_cut
+
+
+# --- repack (Voda)
+
+
+def test_voda_packs_whenever_sizes_have_changed_and_asks_nothing() -> None:
+    """Job 1 has nothing to gain, and moves all the same."""
+    state = placed(TWO, {1: "ab", 2: "a", 3: "b"}, Known(0.0, 1e6, {1: 1.0}))
+    memory: dict[str, Any] = {}
+    first = Repack().migrate(Board(state, 100.0), memory)
+    assert {number: "".join(names) for number, names in first.to.items()} in ({1: "aa", 2: "b"}, {1: "bb", 3: "a"})
+    assert "2 workers move" in first.why
+    assert Repack().migrate(Board(state, 200.0), memory) == Moves(), "no size has changed since"
+    state.jobs[JobId(3)].placements = ()
+    assert Repack().migrate(Board(state, 129.0), memory) == Moves(wake_at=130.0), "not so soon again"
+    assert Repack().migrate(Board(state, 130.0), memory).to
+
+
+def test_voda_binds_to_the_nodes_where_fewest_move() -> None:
+    nodes = (node("a", gpus=2), node("b", gpus=2), node("c", gpus=2))
+    state = placed(nodes, {1: "ab", 2: "a", 3: "cc"}, Known(0.0, 0.0, {}))
+    assert {n: "".join(names) for n, names in Repack().migrate(Board(state, 0.0), {}).to.items()} == {1: "bb"}
+
+
+def test_the_preset_voda_keeps_jobs_together() -> None:
+    """The jobs of `rows`, which want to be on one node, end sooner than with elastic-fifo."""
+    options = SimOptions(restart_cost=1.0, locality_penalty=0.4)
+    jobs = [replace(row, workers=(row.gpus, 2 * row.gpus)) for row in rows()]
+    ends = {}
+    for preset in ("elastic-fifo", "voda"):
+        policy = build_policy(preset, {"place": "k8s-default"})
+        result = Simulation(Workload("holes", jobs), parse_cluster("8x2"), policy, options).run()
+        ends[preset] = result.summary()
+    assert ends["elastic-fifo"]["migrations"] == 0 < ends["voda"]["migrations"]
+    assert ends["voda"]["avg_jct"] < ends["elastic-fifo"]["avg_jct"]
 
 
 @pytest.mark.parametrize("more", [{"preemptible": Preemptible.NO}, {"preemptible": Preemptible.AUTO}])

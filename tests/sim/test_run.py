@@ -114,8 +114,9 @@ def test_all_are_all_presets_and_no_policy_runs_twice() -> None:
 
 
 def test_a_stage_that_searches_at_random_takes_the_seed() -> None:
-    assert choose(["fifo"], {"place": "genetic"}, {}, seed=7)[0].params == {"seed": 7}
-    assert choose(["fifo"], {"place": "genetic"}, {"seed": 3}, seed=7)[0].params == {"seed": 3}
+    assert choose(["fifo"], {"migrate": "consolidate"}, {}, seed=7)[0].params == {"seed": 7}
+    assert choose(["fifo"], {"migrate": "consolidate"}, {"seed": 3}, seed=7)[0].params == {"seed": 3}
+    assert choose(["k8s-default"], {}, {}, seed=7)[0].params == {"seed": 7}, "lots, too"
     assert choose(["fifo"], {}, {}, seed=7)[0].params == {}
 
 

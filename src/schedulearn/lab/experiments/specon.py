@@ -8,7 +8,7 @@ from schedulearn.lab.experiments.workloads import Every, Trainings, Within
 
 _SOURCE = "SpeCon"
 _FOUR, _EIGHT = (Machines(count, cores=16.0, memory=64.0 * 2**30) for count in (4, 8))
-_LOTS = ("k8s_seed",)
+_LOTS = ("seed",)
 _DS = Variant("k8s-default", "k8s-default", seeds=_LOTS)
 _PROCON = Variant("procon", "procon")
 _COST = 3.5  # seconds of a move: below 5 s was published, with a standard deviation of 1.43 s

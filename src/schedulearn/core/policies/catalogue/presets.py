@@ -100,6 +100,14 @@ PRESETS: dict[str, Preset] = {
         allocate="afs",
         more="A strong choice where durations and speed-ups are known; with poor estimates it resizes in vain.",
     ),
+    "voda": Preset(
+        "As elastic-fifo; after each change of sizes all jobs are packed anew, with few migrations (Voda).",
+        order="fifo",
+        allocate="elastic",
+        place="hungarian",
+        migrate="repack",
+        more="Take it where a job on several servers is much slower; it moves jobs without asking what that costs.",
+    ),
     "k8s-default": Preset(
         "First in, first out, each worker on the node with the least requested share, as Kubernetes does it.",
         order="fifo",

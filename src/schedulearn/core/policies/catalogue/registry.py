@@ -19,7 +19,8 @@ from schedulearn.core.policies.allocate.ffdl import Ffdl
 from schedulearn.core.policies.allocate.rigid import Rigid
 from schedulearn.core.policies.allocate.strict import Strict
 from schedulearn.core.policies.migrate.balance import Balance
-from schedulearn.core.policies.migrate.consolidate import Consolidate
+from schedulearn.core.policies.migrate.consolidate import BRANCH_AND_BOUND, GENETIC, HUNGARIAN, Consolidate
+from schedulearn.core.policies.migrate.repack import Repack
 from schedulearn.core.policies.migrate.specon import Specon
 from schedulearn.core.policies.order.edf import Edf
 from schedulearn.core.policies.order.fifo import Fifo
@@ -33,9 +34,7 @@ from schedulearn.core.policies.order.srtf_min import SrtfMin
 from schedulearn.core.policies.order.time_slice import TimeSlice
 from schedulearn.core.policies.params import Parse
 from schedulearn.core.policies.place.best_fit import BestFit
-from schedulearn.core.policies.place.branch_and_bound import BranchAndBound
 from schedulearn.core.policies.place.count import Count
-from schedulearn.core.policies.place.genetic import Genetic
 from schedulearn.core.policies.place.hungarian import Hungarian
 from schedulearn.core.policies.place.k8s_default import K8sDefault
 from schedulearn.core.policies.place.least_work import LeastWork
@@ -247,20 +246,10 @@ STAGES: dict[str, dict[str, StageInfo]] = {
         "round-robin": StageInfo(RoundRobin, "Rotate over the nodes, one job each."),
         "best-fit": StageInfo(BestFit, "The node where it fits tightest."),
         "hungarian": StageInfo(Hungarian, "As few nodes as possible, the rest of a job where it fits tightest."),
-        "branch-and-bound": StageInfo(
-            BranchAndBound,
-            "The fewest pairs across nodes, then the least scattered free slots, by exact search up to a bound.",
-            {"states": whole(1, 10_000_000)},
-        ),
-        "genetic": StageInfo(
-            Genetic,
-            "The same aims by a seeded genetic search.",
-            {"population": whole(2, 1_000), "generations": whole(0, 10_000), "seed": whole(0, 2**32 - 1)},
-        ),
         "k8s-default": StageInfo(
             K8sDefault,
             "Each worker on the node with the least requested share, as Kubernetes; equals draw lots.",
-            {"k8s_seed": whole(0, 2**32 - 1)},
+            {"seed": whole(0, 2**32 - 1)},
         ),
         "procon": StageInfo(
             Procon,
@@ -290,7 +279,20 @@ STAGES: dict[str, dict[str, StageInfo]] = {
         "consolidate": StageInfo(
             Consolidate,
             "Jobs that are spread over nodes are brought together, where that saves more time than the moves cost.",
-            {"consolidate_every": seconds, "locality_penalty": part},
+            {
+                "consolidate_every": seconds,
+                "locality_penalty": part,
+                "solver": one_of(HUNGARIAN, BRANCH_AND_BOUND, GENETIC),
+                "states": whole(1, 10_000_000),
+                "population": whole(2, 1_000),
+                "generations": whole(0, 10_000),
+                "seed": whole(0, 2**32 - 1),
+            },
+        ),
+        "repack": StageInfo(
+            Repack,
+            "Whenever sizes have changed, all jobs are packed anew, with as few migrations as that allows.",
+            {"repack_every": seconds},
         ),
         "specon": StageInfo(
             Specon,

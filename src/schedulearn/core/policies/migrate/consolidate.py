@@ -1,21 +1,19 @@
 """Bring jobs together that are spread over nodes, if the time that saves is worth the moves."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job
-from schedulearn.core.domain.resources import Resources
-from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.units import format_duration
-from schedulearn.core.policies.place.hungarian import solve
-from schedulearn.core.policies.place.solve import Piece, Problem
+from schedulearn.core.policies.migrate.anew import movable, of_one_kind, places_of, problem_of
+from schedulearn.core.policies.solvers import branch_and_bound, genetic, hungarian
+from schedulearn.core.policies.solvers.problem import Problem
 from schedulearn.core.policies.stages import Board, FreeNode, Memory, Moves
 
+HUNGARIAN, BRANCH_AND_BOUND, GENETIC = "hungarian", "branch-and-bound", "genetic"
 _LOOKED_AT = "consolidate.looked_at"
-_FINE = 1000  # parts of a core that are counted: a solver counts in whole slots
 
 
 @dataclass(slots=True)
@@ -23,18 +21,33 @@ class _Plan:
     to: dict[JobId, list[NodeName]] = field(default_factory=dict)
     saved: float = 0.0  # seconds, over all jobs
     cost: float = 0.0  # seconds, of all moves
+    proven: bool = True  # whether the solver knows that there is no better assignment
 
 
 class Consolidate:
-    """All jobs that may move are placed anew, by the rules of `hungarian`, as if their places were free.
+    """All jobs that may move are placed anew by a solver, as if their places were free.
 
     A job on several nodes loses a part of its speed. The new placement is taken if the time that it saves, over what
     remains of all the jobs, is more than what all its moves cost. It looks again only after `consolidate_every`.
+
+    `hungarian` packs, and binds what it has packed so that few workers move; it looks at no other packing.
+    `branch-and-bound` finds the assignment with the fewest pairs across nodes and the fewest moves, if it needs no more
+    than `states` steps. `genetic` searches for the same with a `population` over some `generations`, by a `seed`.
     """
 
-    def __init__(self, consolidate_every: float = 300.0, locality_penalty: float | None = None) -> None:
+    def __init__(
+        self,
+        consolidate_every: float = 300.0,
+        locality_penalty: float | None = None,
+        solver: str = HUNGARIAN,
+        states: int = 20_000,
+        population: int = 20,
+        generations: int = 30,
+        seed: int = 0,
+    ) -> None:
         """`locality_penalty`: what to believe instead of what is known or assumed of each job."""
-        self._every, self._penalty = consolidate_every, locality_penalty
+        self._every, self._penalty, self._solver, self._states = consolidate_every, locality_penalty, solver, states
+        self._genes = {"seed": seed, "population": population, "generations": generations}
 
     def migrate(self, board: Board, memory: Memory) -> Moves:
         if not (apart := [job for job in board.jobs() if self._loses(job, board)]):
@@ -43,30 +56,37 @@ class Consolidate:
         if board.now < earliest:
             return Moves(wake_at=earliest)
         nodes = list(board.nodes())
-        jobs = _movable(board, {node.name for node in nodes})
+        jobs = movable(board, nodes)
         if not any(job in jobs for job in apart):
             return Moves(wake_at=board.now + self._every)  # they are only starting, or have saved nothing yet
         memory[_LOOKED_AT] = board.now
         whole = _Plan()
-        for kind in dict.fromkeys(_kind(job.shape) for job in jobs):
-            plan = self._plan(board, [job for job in jobs if _kind(job.shape) == kind], nodes)
+        for alike in of_one_kind(jobs):
+            plan = self._plan(board, alike, nodes)
             if plan.saved > plan.cost:
-                whole = _Plan(whole.to | plan.to, whole.saved + plan.saved, whole.cost + plan.cost)
+                proven = whole.proven and plan.proven
+                whole = _Plan(whole.to | plan.to, whole.saved + plan.saved, whole.cost + plan.cost, proven)
         if not whole.to or not board.fits(whole.to):
             return Moves()
         why = f"saves about {format_duration(whole.saved)}, costs {format_duration(whole.cost)}"
-        return Moves(whole.to, why=why)
+        return Moves(whole.to, why=why if whole.proven else f"{why}; the search for the best was cut short")
 
     def _plan(self, board: Board, jobs: Sequence[Job], nodes: Sequence[FreeNode]) -> _Plan:
-        problem, plan = _problem(jobs, nodes), _Plan()
-        found = solve(problem) or ()
-        for job, piece, spread in zip(jobs, problem.jobs, found, strict=bool(found)):
+        problem, plan = problem_of(jobs, nodes), _Plan()
+        found, plan.proven = self._solved(problem)
+        for job, piece, spread in zip(jobs, problem.jobs, found or (), strict=found is not None):
             if spread != piece.now:
                 plan.saved += self._left(job, board, len(piece.now)) - self._left(job, board, len(spread))
                 plan.cost += board.facts.restart_cost(job)
-                largest_part_first = sorted(spread.items(), key=lambda part: (-part[1], part[0]))
-                plan.to[job.id] = [nodes[node].name for node, n in largest_part_first for _ in range(n)]
+                plan.to[job.id] = places_of(spread, nodes)
         return plan
+
+    def _solved(self, problem: Problem) -> branch_and_bound.Answer:
+        """Only a search that may be cut short says whether it was."""
+        if self._solver == BRANCH_AND_BOUND:
+            return branch_and_bound.solve(problem, self._states)
+        found = genetic.solve(problem, **self._genes) if self._solver == GENETIC else hungarian.solve(problem)
+        return branch_and_bound.Answer(found, proven=True)
 
     def _loses(self, job: Job, board: Board) -> bool:
         """Whether it loses something by where it is."""
@@ -86,40 +106,3 @@ class Consolidate:
         else:
             left = job.ran.at(now)  # nothing is known: as long again as it has run
         return left / (1 - penalty) if nodes > 1 else left
-
-
-def _movable(board: Board, open_nodes: set[NodeName]) -> list[Job]:
-    """One with a worker on a node that takes no jobs stays: it would not be let back there."""
-    return [
-        job
-        for job in board.jobs()
-        if board.may_move(job) and all(placement.node in open_nodes for placement in job.placements)
-    ]
-
-
-# --- as a problem for the solver
-
-
-def _kind(shape: Shape) -> tuple[object, ...]:
-    """Shapes of one kind are after the same slots on the same nodes."""
-    return shape.pool, shape.gpu_type, shape.container, shape.own_image
-
-
-def _problem(jobs: Sequence[Job], nodes: Sequence[FreeNode]) -> Problem:
-    """Jobs of one kind on what is free or held by them. Other resources are looked at when the answer is tried."""
-    unit = _one_slot(jobs[0].shape)
-    index = {node.name: i for i, node in enumerate(nodes)}
-    pieces, capacity = [], [node.room_for(unit) for node in nodes]
-    for job in jobs:
-        slots = job.shape.gpus or math.ceil(job.shape.slots * _FINE)
-        now = dict(Counter(index[placement.node] for placement in job.placements))
-        pieces.append(Piece(job.workers, slots, now))
-        for node, workers in now.items():
-            capacity[node] += workers * slots
-    return Problem(tuple(pieces), tuple(capacity))
-
-
-def _one_slot(shape: Shape) -> Shape:
-    """What a solver counts: a GPU, or a small part of a core."""
-    amount = 1.0 if shape.gpus else 1.0 / _FINE
-    return replace(shape, per_worker=Resources({shape.pool: amount}), gpus=int(amount), slots=amount)

@@ -27,9 +27,9 @@ class K8sDefault(Place):
 
     surveys = True
 
-    def __init__(self, k8s_seed: int = 0) -> None:
-        """`k8s_seed`: other lots with each."""
-        self._seed = k8s_seed
+    def __init__(self, seed: int = 0) -> None:
+        """`seed`: other lots with each."""
+        self._seed = seed
 
     def survey(self, board: Board, memory: Memory) -> None:
         """Note what counts on each node beside leases."""

@@ -1,17 +1,13 @@
-"""Who should be where, as a small problem of its own: what the solvers of this folder share.
+"""Who should be where, as a small problem of its own: what the solvers share.
 
 Jobs and nodes are known by their positions here, and everything is counted in whole slots. All workers of all jobs
 must get a place. Of two assignments the better one has fewer pairs of a job's workers on different nodes; of those
 alike in this, the one that moves fewer workers; of those, the one whose free slots lie closer together.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
-
-from schedulearn.core.domain.ids import NodeName
-from schedulearn.core.domain.shape import Shape
-from schedulearn.core.policies.stages import Nodes
 
 Spread = Mapping[int, int]  # how many workers of a job are on which node; only nodes that have some
 Assignment = tuple[Spread, ...]  # one for each job
@@ -193,19 +189,3 @@ def _least_fragmentation(free: Sequence[int], slots: int) -> int:
         after[i] -= part
         slots -= part
     return fragmentation(after)
-
-
-# --- as a place stage
-
-
-def place_one(
-    shape: Shape, workers: int, nodes: Nodes, solve: Callable[[Problem], Assignment | None]
-) -> list[NodeName] | None:
-    """Let a solver place the workers of one job on what is free, counted in workers of this shape."""
-    # Where equally many workers fit, the node with less to spare comes first and wins a tie.
-    free = sorted(nodes.by_room(shape), key=lambda pair: pair[1].free_slots(shape.pool))
-    found = solve(Problem((Piece(workers),), tuple(room for room, _ in free)))
-    if found is None:
-        return None
-    largest_part_first = sorted(found[0].items(), key=lambda part: (-part[1], part[0]))
-    return [free[node][1].name for node, n in largest_part_first for _ in range(n)]

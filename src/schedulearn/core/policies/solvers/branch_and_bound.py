@@ -3,11 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from schedulearn.core.domain.ids import NodeName
-from schedulearn.core.domain.job import Job
-from schedulearn.core.domain.shape import Shape
-from schedulearn.core.policies.place import hungarian
-from schedulearn.core.policies.place.solve import (
+from schedulearn.core.policies.solvers import hungarian
+from schedulearn.core.policies.solvers.problem import (
     Assignment,
     Problem,
     Score,
@@ -18,27 +15,14 @@ from schedulearn.core.policies.place.solve import (
     least_cross,
     lower_bound,
     moved_workers,
-    place_one,
     score,
     take,
 )
-from schedulearn.core.policies.stages import Memory, Nodes, Place
 
 
 class Answer(NamedTuple):
     assignment: Assignment | None  # the best that was found
     proven: bool  # whether there is none better (or, where none was found, none at all)
-
-
-class BranchAndBound(Place):
-    """New workers of one job: the best place there is. For one job alone the first guess can be proven best, so the
-    bound on states is never reached; it matters where a whole cluster is placed anew."""
-
-    def __init__(self, states: int = 20_000) -> None:
-        self._states = states
-
-    def place(self, job: Job, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
-        return place_one(shape, workers, nodes, lambda problem: solve(problem, self._states).assignment)
 
 
 def solve(problem: Problem, states: int = 20_000) -> Answer:

@@ -2,13 +2,9 @@
 
 import random
 from collections.abc import Sequence
-from functools import partial
 
-from schedulearn.core.domain.ids import NodeName
-from schedulearn.core.domain.job import Job
-from schedulearn.core.domain.shape import Shape
-from schedulearn.core.policies.place import hungarian
-from schedulearn.core.policies.place.solve import (
+from schedulearn.core.policies.solvers import hungarian
+from schedulearn.core.policies.solvers.problem import (
     Assignment,
     Piece,
     Problem,
@@ -18,27 +14,14 @@ from schedulearn.core.policies.place.solve import (
     fits,
     largest_first,
     lower_bound,
-    place_one,
     score,
     take,
     tightest,
 )
-from schedulearn.core.policies.stages import Memory, Nodes, Place
 
 _CHANGED = 2.0  # jobs that a child places anew, on average, whatever its parents say
 
 Scored = tuple[Score, Assignment]
-
-
-class Genetic(Place):
-    """New workers of one job: what the search finds. For one job alone it ends where it begins, with the tightest
-    fit, since nothing is better; its parameters matter where a whole cluster is placed anew."""
-
-    def __init__(self, population: int = 20, generations: int = 30, seed: int = 0) -> None:
-        self._solve = partial(solve, seed=seed, population=population, generations=generations)
-
-    def place(self, job: Job, shape: Shape, workers: int, nodes: Nodes, memory: Memory) -> list[NodeName] | None:
-        return place_one(shape, workers, nodes, self._solve)
 
 
 def solve(problem: Problem, seed: int = 0, population: int = 20, generations: int = 30) -> Assignment | None:
