@@ -1,4 +1,7 @@
-"""A small service that answers with canned JSON and remembers what it was asked, and a way to run the command line."""
+"""A small service that answers with canned JSON and remembers what it was asked, and a way to run the command line.
+
+The real application says what may be asked and how it answers: a test fails where the small one is another.
+"""
 
 import fcntl
 import io
@@ -21,6 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from schedulearn.cli.main import main
+from support.contract import Contract, Exchange
 
 FINISHED = ("succeeded", "failed", "cancelled")
 
@@ -31,8 +35,8 @@ def make_job(number: int = 17, state: str = "running", **changes: Any) -> dict[s
     ends = {"succeeded": (0, "finished"), "failed": (7, "exit code 7"), "cancelled": (None, "killed by SIGTERM")}
     code, text = ends.get(state, (None, ""))
     return {
-        "id": number, "name": f"mnist-{number}", "user": "ann", "state": state, "reason": "", "priority": 50,
-        "deadline": None, "time_limit": None, "cpus_limit": None, "workers": 1,
+        "id": number, "name": f"mnist-{number}", "user": "ann", "yours": True, "state": state, "reason": "",
+        "priority": 50, "deadline": None, "time_limit": None, "cpus_limit": None, "reached_at": None, "workers": 1,
         "attempt": 0 if state == "queued" else 1,
         "placement": [{"worker": f"{number}.1.0", "node": "local", "devices": []}] if state == "running" else [],
         "submitted_at": "2026-03-01T10:00:00Z", "queued_at": "2026-03-01T10:00:00Z",
@@ -43,13 +47,15 @@ def make_job(number: int = 17, state: str = "running", **changes: Any) -> dict[s
             "step": 120, "steps": 1000, "metric": "loss", "value": 0.3125, "spark": [3.0, 1.5, 0.8, 0.4, 0.3125],
             "updated_at": "2026-03-01T10:04:00Z", "eta_seconds": None if finished else 125.0,
         } if started else None,
+        "weight": None, "hint": None, "speedup": None, "checkpoint_at": None,
         "spec": {"command": ["python", "train.py"], "workers": 1, "resources": {"cpus": 1.0}, "env": {}},
         **changes,
     }  # fmt: skip
 
 
 NODE = {
-    "name": "local", "executor": "process", "state": "up",
+    "name": "local", "executor": "process", "state": "up", "problem": "", "lost_at": None, "address": "", "version": "",
+    "default_image": "", "labels": {}, "leased": {"cpus": 2.0, "memory": 4e9, "gpus": 1.0},
     "capacity": {"cpus": 8.0, "memory": 16e9, "gpus": 1.0}, "reserved": {"cpus": 1.0, "memory": 1e9},
     "free": {"cpus": 5.0, "memory": 11e9, "gpus": 0.0},
     "devices": [{"id": "GPU-1", "kind": "gpus", "model": "A100", "memory": 40e9, "outside_use": "", "job": 17}],
@@ -64,8 +70,8 @@ SERVER = {
     "lost_at": "2026-03-01T10:00:00Z", "address": "ssh://ann@gpu2", "version": "Docker 28.0.1",
     "default_image": "pytorch/pytorch", "labels": {"room": "b12"}, "devices": [], "storage": None,
     "sharing": {"stage": "fair", "limits": {}, "problem": "flowcon cannot set limits there: no control groups"},
-    "leased": {"cpus": 2.0, "memory": 4e9, "gpus": 1.0},
 }  # fmt: skip
+USER = {"role": "user", "uid": None, "gid": None, "root": False, "runs_as": "uid 70002", "max_priority": 100}
 POLICY = {
     "preset": "fifo",
     "stages": {"order": "fifo", "allocate": "rigid", "place": "pack"},
@@ -102,6 +108,8 @@ class Service:
     usage: list[dict[str, Any]] = field(default_factory=list)  # of every job's workers
     moves: list[dict[str, Any]] = field(default_factory=list)  # where every job could go
     news: list[dict[str, Any]] = field(default_factory=list)  # events that come after the story of a job
+    contract: Contract = field(default_factory=Contract)
+    problems: list[str] = field(default_factory=list)  # where it is not as the application
 
     def asked(self, method: str, path: str) -> list[Request]:
         return [r for r in self.requests if (r.method, r.path) == (method, path)]
@@ -127,10 +135,9 @@ class Service:
             return 404, {"title": "Not found", "detail": f"there is no job {number}"}
         job = self.jobs[number]
         if request.method == "PATCH":
-            job |= request.body
+            job |= {name: request.body[name] for name in ("priority", "cpus_limit") if name in request.body}
         if request.method == "DELETE":
-            del self.jobs[number]
-            return 204, b""
+            return 202, self.jobs.pop(number)
         answers: dict[str, Callable[[], Any]] = {
             "": lambda: job, "cancel": lambda: job, "pause": lambda: job, "resume": lambda: job,
             "migrate": lambda: {"moves": self.moves} if request.method == "GET" else job,
@@ -145,7 +152,7 @@ class Service:
             "usage": lambda: {"attempt": f"{number}.1", "workers": self.usage, "total": len(self.usage)},
             "files": lambda: archive({"model.pt": b"weights", "logs/a.txt": b"a"}),
         }  # fmt: skip
-        return 200, answers[part]()
+        return 202 if request.method == "POST" else 200, answers[part]()
 
     def _get_jobs(self, request: Request) -> tuple[int, Any]:
         query = request.query
@@ -177,7 +184,7 @@ class Service:
 
     def _patch_nodes(self, request: Request) -> tuple[int, Any]:
         labels = {key: value for key, value in (request.body.get("labels") or {}).items() if value is not None}
-        return 200, {**NODE, "state": "draining", "labels": labels}
+        return 202, {**NODE, "state": "draining", "labels": labels}
 
     def _post_nodes(self, request: Request) -> tuple[int, Any]:
         given = {"name": request.body.get("name") or "gpu2", "address": request.body["address"]}
@@ -202,8 +209,9 @@ class Service:
 
         queued = sorted(these("queued"), key=lambda job: -job["priority"])[:20]
         counts = {job["state"]: len(these(job["state"])) for job in self.jobs.values()}
+        in_force = {name: POLICY[name] for name in ("preset", "stages", "fault")}
         return 200, {
-            "at": "2026-03-01T10:06:00Z", "scheduler": "running", "policy": POLICY, "counts": counts, "last_event": 1,
+            "at": "2026-03-01T10:06:00Z", "scheduler": "running", "policy": in_force, "counts": counts, "last_event": 1,
             "nodes": [NODE, SERVER], "holders": [], "running": these("starting", "running", "paused", "stopping"),
             "waiting": [{"job": job, "why": explanation(job)} for job in queued], "finished": these(*FINISHED),
         }  # fmt: skip
@@ -215,17 +223,16 @@ class Service:
         return 200, {**POLICY, "preset": request.body["preset"]}
 
     def _get_users(self, request: Request) -> tuple[int, Any]:
-        jobs = {"uid": None, "gid": None, "root": False, "runs_as": "uid 70002"}
-        return 200, {"users": [{"name": "ann", "role": "user", **jobs, "max_priority": 70}]}
+        return 200, {"users": [{**USER, "name": "ann", "max_priority": 70}]}
 
     def _post_users(self, request: Request) -> tuple[int, Any]:
         runs_as = "root" if request.body.get("root") else "uid 70003"
         notes = ["Jobs of bob run as root."] if request.body.get("root") else []
-        return 201, {**request.body, "runs_as": runs_as, "notes": notes}
+        return 201, {**USER, **request.body, "runs_as": runs_as, "notes": notes}
 
     def _patch_users(self, request: Request) -> tuple[int, Any]:
         name = request.path.split("/")[-1]
-        return 200, {"name": name, "role": "user", "runs_as": "uid 70002", "notes": [], **request.body}
+        return 200, {**USER, "name": name, "notes": [], **request.body}
 
     def _delete_users(self, request: Request) -> tuple[int, Any]:
         return 204, b""
@@ -273,9 +280,9 @@ def explanation(job: dict[str, Any]) -> dict[str, Any]:
 
 def attempt(job: dict[str, Any]) -> dict[str, Any]:
     worker = {"worker": f"{job['id']}.1.0", "node": "local", "devices": [], "started_at": job["started_at"],
-              "ended_at": job["finished_at"], "exit": job["exit"]}  # fmt: skip
+              "left_at": None, "ended_at": job["finished_at"], "exit": job["exit"]}  # fmt: skip
     return {"attempt": f"{job['id']}.1", "created_at": job["submitted_at"], "ended_at": job["finished_at"],
-            "stop": None, "workers": [worker]}  # fmt: skip
+            "stop": None, "generation": 1, "workers": [worker]}  # fmt: skip
 
 
 def archive(files: dict[str, bytes]) -> bytes:
@@ -301,6 +308,10 @@ class Handler(BaseHTTPRequestHandler):
         )
         self.service.requests.append(request)
         status, answer = self.service.answer(request)
+        if status >= 400:
+            answer = {"type": "about:blank", "title": "Refused", "status": status, **answer}
+        exchange = Exchange(self.command, request.path, request.query, body if raw else None, status, answer)
+        self.service.problems += self.service.contract.problems(exchange)
         content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         kind = "application/octet-stream" if isinstance(answer, bytes) else "application/json"
         self.send_response(status)
@@ -317,10 +328,15 @@ class Handler(BaseHTTPRequestHandler):
         """Quiet."""
 
 
+@pytest.fixture(scope="session")
+def contract() -> Contract:
+    return Contract()
+
+
 @pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Service]:
+def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, contract: Contract) -> Iterator[Service]:
     """The fake service, and an environment (and an empty present folder) in which the command line finds it."""
-    fake = Service()
+    fake = Service(contract=contract)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"service": fake}))
     server.daemon_threads = True
     fake.url = f"http://127.0.0.1:{server.server_port}"
@@ -335,6 +351,7 @@ def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Service
     server.shutdown()
     thread.join()
     server.server_close()
+    assert not fake.problems
 
 
 @dataclass

@@ -87,8 +87,8 @@ def test_no_such_job(cli, service, verb):
     [(401, 2, "SCHEDULEARN_TOKEN"), (403, 2, "your own jobs"), (409, 2, "no"), (500, 4, "service.log")],
 )
 def test_refusals(cli, service, status, code, says):
-    service.refuse["GET /nodes"] = (status, {"title": "refused", "detail": "no", "status": status})
-    result = cli("nodes")
+    service.refuse["DELETE /nodes/gpu2"] = (status, {"title": "refused", "detail": "no", "status": status})
+    result = cli("nodes", "remove", "gpu2")
     assert result.code == code
     assert says in result.err
 
