@@ -221,3 +221,11 @@ def test_workers_that_must_be_together_wait_for_a_node_with_room_for_all() -> No
     w.started(1)
     w.exited(1)
     assert {placement.node for placement in w.job(3).placements} == {"a"}
+
+
+@pytest.mark.parametrize(("policy", "nodes"), [("round-robin", "abab"), ("fifo", "aabb")])
+def test_a_job_that_stays_on_one_node_goes_where_its_policy_places_it(policy: str, nodes: str) -> None:
+    w = World(node("a", gpus=4), node("b", gpus=4), policy=policy)
+    for number in range(1, 5):
+        w.submit(job(number, launcher=Launcher.HOROVOD, gpus=1, workers=2))
+    assert "".join(w.job(number).placements[0].node for number in range(1, 5)) == nodes

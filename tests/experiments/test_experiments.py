@@ -5,6 +5,7 @@ import math
 import re
 import statistics
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,28 @@ def test_it_runs_the_same_again() -> None:
     experiment = CATALOGUE["random-20-thresholds"]
     small = replace(experiment, variants=experiment.variants[:2])
     assert run_simulated(small, 1).runs == run_simulated(small, 1).runs
+
+
+def test_jobs_of_schedulearn_stay_on_one_server_and_its_migration_does_its_work_again() -> None:
+    outcome = run_simulated(CATALOGUE["migration"], 3)
+    stay, saved, respawned = outcome.runs.values()
+    for runs in outcome.runs.values():
+        stays = runs[0].timeline.stays
+        assert stays
+        for one, other in pairwise(sorted(stays, key=lambda stay: (stay.serial, stay.start))):
+            assert one.serial != other.serial or one.end <= other.start, "one server at a time"
+    moves = [sum(job.migrations for run in runs for job in run.jobs) for runs in (stay, saved, respawned)]
+    lost = [sum(job.lost for run in runs for job in run.jobs) for runs in (stay, saved, respawned)]
+    assert moves[0] == 0 < min(moves[1:])
+    assert lost[:2] == [0.0, 0.0]
+    assert lost[2] > 0
+    assert measured("average change", saved, respawned).mean > 0
+
+
+def test_packing_uses_servers_more_than_turns() -> None:
+    fifo, in_turn = run_simulated(CATALOGUE["placement"], 10).runs.values()
+    used = [measured("server use", fifo, runs).mean for runs in (fifo, in_turn)]
+    assert used[0] > used[1]
 
 
 @pytest.mark.parametrize("name", ["placement", "scaling", "migration", "core-mix"])

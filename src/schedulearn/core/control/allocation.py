@@ -499,12 +499,16 @@ def _places(
 ) -> Sequence[NodeName] | None:
     """Where the place stage puts so many more of its workers.
 
-    One that stays on one node goes where all of them have room, else where most have, if these are enough for it.
+    One that stays on one node goes there if the stage has chosen a single one; else where all of them have room, or
+    where most have, if these are enough for it.
     """
-    if not job.shape.one_node:
-        return policy.place.place(job, job.shape, missing, ledger, memory)
-    if kept:
+    if job.shape.one_node and kept:
         return None
+    after = dict(memory)
+    names = policy.place.place(job, job.shape, missing, ledger, after)
+    if not job.shape.one_node or (names and len(set(names)) == 1):
+        memory.update(after)
+        return names
     node = ledger.first_with_room(job.shape, missing)
     room, node = (missing, node) if node else next(iter(ledger.by_room(job.shape)), (0, None))
     return [node.name] * room if node and room >= job.shape.workers.min else None

@@ -75,6 +75,7 @@ MEASURES: Mapping[str, Measure] = {
         "standard deviation of completion times", "s", lambda _, run, __: statistics.pstdev(j.jct for j in run.jobs)
     ),
     "moves": Measure("moves", "", lambda _, run, __: float(sum(job.migrations for job in run.jobs))),
+    "lost work": Measure("work done again", "s", lambda _, run, __: sum(job.lost for job in run.jobs)),
     "server use": Measure("use of servers that are in use", "%-points", lambda _, run, __: server_use(run)),
     "use": Measure("use of the cluster", "%-points", lambda _, run, __: 100.0 * run.use),
     "throughput": Measure(

@@ -1,5 +1,6 @@
 """Runs an experiment in the simulator: every policy on the same jobs, seed by seed."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -54,6 +55,7 @@ def _run(experiment: Experiment, variant: Variant, workload: Workload, seed: int
     options = SimOptions(
         restart_cost=experiment.restart_cost * scale,
         locality_penalty=experiment.locality_penalty,
+        checkpoint_every=0.0 if variant.saves else math.inf,
         seed=seed,
         timeline=True,
     )
@@ -69,7 +71,7 @@ def _told(experiment: Experiment, variant: Variant, workload: Workload, seed: in
     for job in sorted(result.jobs, key=lambda job: job.serial):
         trace = workload.jobs[job.serial - 1]
         times = (job.arrival / scale, job.started / scale, job.ended / scale)
-        jobs.append(JobRun(job.serial, trace.label, trace.name, *times, job.migrations))
+        jobs.append(JobRun(job.serial, trace.label, trace.name, *times, job.migrations, job.lost_work / scale))
     machines = experiment.machines
     timeline = _timeline(result, machines.cores or 1.0, scale) if seed == 0 else Timeline()
     slots = float(machines.gpus or machines.cores)

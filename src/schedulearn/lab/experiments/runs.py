@@ -13,6 +13,7 @@ class JobRun(NamedTuple):
     started: float
     ended: float
     migrations: int
+    lost: float = 0.0  # seconds of work that had to be done again
 
     @property
     def jct(self) -> float:

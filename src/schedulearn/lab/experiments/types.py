@@ -31,6 +31,7 @@ class Variant:
     times: Sequence[str] = ()  # parameters that are seconds
     rates: Sequence[str] = ()  # parameters that are something per second
     seeds: Sequence[str] = ()  # parameters that are the seed of the run: with other jobs come other lots
+    saves: bool = True  # a job that is stopped goes on where it was; else it begins anew
 
     def params_of(self, seed: int, scale: float) -> dict[str, Any]:
         """The parameters for a run in which everything takes `scale` times as long."""

@@ -128,7 +128,8 @@ class GpuJobs:
     def job(self, number: int, kind: int, at: float, draw: Draw) -> TraceJob:  # noqa: ARG002 - the protocol's
         gpus = draw.rng.randint(1, self.most_gpus)
         seconds = self.median * math.exp(draw.rng.gauss(0, math.log(self.factor)))
-        return TraceJob(f"{number + 1} {gpus} GPUs", at * draw.scale, seconds * draw.scale, gpus, name=f"{gpus} GPUs")
+        name = f"{gpus} GPUs"
+        return TraceJob(f"{number + 1} {name}", at * draw.scale, seconds * draw.scale, gpus, name=name, one_node=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.learning import LearningCurve
-from schedulearn.core.domain.spec import STOP, JobSpec, Metric, Preemptible, WorkerResources, Workers
+from schedulearn.core.domain.spec import STOP, JobSpec, Launcher, Metric, Preemptible, WorkerResources, Workers
 from schedulearn.core.domain.speedup import assumed_speedup
 from schedulearn.core.domain.target import LATEST
 from schedulearn.lab.traces.types import TraceJob
@@ -132,7 +132,8 @@ class JobModel:
         left = self.left(now)
         if checkpoint_every > 0:
             done = self.saved - left
-            kept = self.saved - math.floor(done / checkpoint_every + 1e-9) * checkpoint_every
+            times = math.floor(done / checkpoint_every + 1e-9)
+            kept = self.saved - times * checkpoint_every if times else self.saved
             self.lost += kept - left
             left = kept
         self.saved = self._left = left
@@ -164,12 +165,14 @@ class SpecMaker:
         curve = trace.learning
         steps = _steps(trace.announced, curve) if curve else None
         goal, target = (curve.goal, trace.target) if curve else ("min", None)
-        key = (trace.name, trace.gpus, trace.workers, 0.0 if trace.gpus else trace.cpus, steps, goal, target)
+        cores = 0.0 if trace.gpus else trace.cpus
+        key = (trace.name, trace.gpus, trace.workers, cores, trace.one_node, steps, goal, target)
         if key not in self._made:
             workers, resources = (self._workers(trace), _GPU) if trace.gpus else self._container(trace)
             self._made[key] = JobSpec(
                 trace.name,
                 (),
+                launcher=Launcher.HOROVOD if trace.one_node else Launcher.COMMAND,
                 workers=workers,
                 resources=resources,
                 steps=steps,

@@ -24,6 +24,7 @@ class TraceJob:
     cpus: float = 0.0  # cores that each worker keeps busy when it is alone; 0: cores do not matter to it
     learning: LearningCurve | None = None  # what it reports as it gets on; None: not known
     target: Target | None = None  # what its metric should reach; None, or without a learning curve: nothing
+    one_node: bool = False  # all its workers must be on one node
     announced: float | None = None  # steps its user said it takes, as a part of those it does; None: nothing was said
 
 

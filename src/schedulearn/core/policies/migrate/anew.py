@@ -9,7 +9,7 @@ from schedulearn.core.domain.ids import NodeName
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.shape import Shape
-from schedulearn.core.policies.solvers.problem import Piece, Problem, Spread
+from schedulearn.core.policies.solvers.problem import Assignment, Piece, Problem, Spread
 from schedulearn.core.policies.stages import Board, FreeNode
 
 _FINE = 1000  # parts of a core that are counted: a solver counts in whole slots
@@ -46,6 +46,11 @@ def problem_of(jobs: Sequence[Job], nodes: Sequence[FreeNode]) -> Problem:
         for node, workers in now.items():
             capacity[node] += workers * slots
     return Problem(tuple(pieces), tuple(capacity))
+
+
+def is_allowed(jobs: Iterable[Job], found: Assignment) -> bool:
+    """Solvers may put a job on several nodes; not all jobs can be there."""
+    return all(len(spread) == 1 or not job.shape.one_node for job, spread in zip(jobs, found, strict=True))
 
 
 def places_of(spread: Spread, nodes: Sequence[FreeNode]) -> list[NodeName]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.units import format_duration
-from schedulearn.core.policies.migrate.anew import movable, of_one_kind, places_of, problem_of
+from schedulearn.core.policies.migrate.anew import is_allowed, movable, of_one_kind, places_of, problem_of
 from schedulearn.core.policies.solvers import branch_and_bound, genetic, hungarian
 from schedulearn.core.policies.solvers.problem import Problem
 from schedulearn.core.policies.stages import Board, FreeNode, Memory, Moves
@@ -74,7 +74,9 @@ class Consolidate:
     def _plan(self, board: Board, jobs: Sequence[Job], nodes: Sequence[FreeNode]) -> _Plan:
         problem, plan = problem_of(jobs, nodes), _Plan()
         found, plan.proven = self._solved(problem)
-        for job, piece, spread in zip(jobs, problem.jobs, found or (), strict=found is not None):
+        if found is None or not is_allowed(jobs, found):
+            return plan
+        for job, piece, spread in zip(jobs, problem.jobs, found, strict=True):
             if spread != piece.now:
                 plan.saved += self._left(job, board, len(piece.now)) - self._left(job, board, len(spread))
                 plan.cost += board.facts.restart_cost(job)

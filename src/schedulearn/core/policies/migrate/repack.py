@@ -3,7 +3,7 @@
 import math
 
 from schedulearn.core.domain.ids import JobId, NodeName
-from schedulearn.core.policies.migrate.anew import movable, of_one_kind, places_of, problem_of
+from schedulearn.core.policies.migrate.anew import is_allowed, movable, of_one_kind, places_of, problem_of
 from schedulearn.core.policies.solvers import hungarian
 from schedulearn.core.policies.solvers.problem import moved_workers
 from schedulearn.core.policies.stages import Board, Memory, Moves
@@ -42,7 +42,9 @@ class Repack:
         for jobs in of_one_kind(movable(board, nodes)):
             problem = problem_of(jobs, nodes)
             found = hungarian.solve(problem)
-            for job, piece, spread in zip(jobs, problem.jobs, found or (), strict=found is not None):
+            if found is None or not is_allowed(jobs, found):
+                continue
+            for job, piece, spread in zip(jobs, problem.jobs, found, strict=True):
                 if spread != piece.now:
                     to[job.id] = places_of(spread, nodes)
                     workers += moved_workers(piece, spread)
