@@ -244,8 +244,17 @@ def test_a_phone_shows_everything_without_scrolling_sideways(page: Page, client:
         assert page.script("document.documentElement.scrollWidth") <= 360, path
 
 
+# What is shown of it changes for as long as anybody looks.
+GOES_ON = """
+import itertools, time
+for step in itertools.count(1):
+    print(f"step {step} loss {1 / step:.4f}", flush=True)
+    time.sleep(0.2)
+"""
+
+
 def test_the_keyboard_is_enough(page: Page, client: Client) -> None:
-    submit(client, "reached")
+    submit(client, "reached", GOES_ON)
     page.wait_for("reached")
 
     def focused() -> str:
