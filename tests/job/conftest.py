@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import schedulearn
+from support.elastic import Starter
 
 SOURCE = Path(schedulearn.__file__).parent.parent
 TOKEN = "sl_of-this-attempt"
@@ -227,3 +228,11 @@ def read_spool() -> Callable[[Path], list[dict[str, Any]]]:
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool]], None]:
     return until
+
+
+@pytest.fixture(scope="session")
+def starter() -> Iterator[Starter]:
+    """One for all programs that use torch."""
+    starter = Starter()
+    yield starter
+    starter.close()

@@ -62,13 +62,6 @@ def api(tmp_path: Path) -> Iterator[Api]:
     api.close()
 
 
-@pytest.fixture(scope="module")
-def starter() -> Iterator[Starter]:
-    starter = Starter()
-    yield starter
-    starter.close()
-
-
 @pytest.fixture
 def crews(api: Api, starter: Starter, program: Path, tmp_path: Path) -> Iterator[list[Crew]]:
     """Two attempts of one job."""
@@ -84,7 +77,9 @@ def crews(api: Api, starter: Starter, program: Path, tmp_path: Path) -> Iterator
 def alone(starter: Starter, program: Path, epochs: int) -> Any:
     """The same training by one worker, outside of Schedulearn."""
     output = program.with_name("alone")
-    assert starter.start(program, os.devnull, {"EPOCHS": str(epochs)}, output).wait() == 0, output.read_text()
+    assert starter.start(program, os.devnull, env={"EPOCHS": str(epochs)}, output=output).wait() == 0, (
+        output.read_text()
+    )
     return json.loads(output.read_text())
 
 
@@ -255,4 +250,4 @@ assert "sparse=False" in refused(ValueError, lambda: Gradients(list(embedding.pa
 def test_alone_the_trainer_keeps_its_promises(starter: Starter, tmp_path: Path) -> None:
     program, output = tmp_path / "alone.py", tmp_path / "output"
     program.write_text(ALONE)
-    assert starter.start(program, "", {}, output).wait() == 0, output.read_text()
+    assert starter.start(program, env={}, output=output).wait() == 0, output.read_text()

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 import schedulearn
+from support.elastic import PATIENCE, Program, Starter
 from support.installed import needs
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -107,33 +109,53 @@ def told_steps(output: str) -> list[tuple[int, float]]:
     return [(int(step), float(loss)) for step, loss in re.findall(r"step (\d+)  loss: ([0-9.]+)", output)]
 
 
-@pytest.mark.parametrize("name", ["vae.py", "gru.py", "birnn.py"])
-def test_stopped_and_started_again_it_learns_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
+class Runs:
+    """The examples with torch, which is loaded once for all of them; each run has a folder of its own."""
+
+    def __init__(self, starter: Starter, folder: Path) -> None:
+        self._starter, self._folder = starter, folder
+        self._count = 0
+
+    def begin(self, name: str, *arguments: str, env: dict[str, str]) -> tuple[Program, Path]:
+        self._count += 1
+        output = self._folder / f"output-{self._count}"
+        output.touch()
+        return self._starter.start(EXAMPLES / name, *arguments, env=env, output=output), output
+
+    def __call__(self, name: str, *arguments: str, env: dict[str, str] | None = None) -> str:
+        """To its end."""
+        program, output = self.begin(name, *arguments, env=env or ALONE)
+        assert program.wait() == 0, output.read_text()
+        return output.read_text()
+
+
+@pytest.fixture
+def runs(starter: Starter, tmp_path: Path) -> Runs:
     needs("torch")
-    folder = tmp_path / "checkpoint"
-    folder.mkdir()
-    env = {**ALONE, "SCHEDULEARN_CHECKPOINT_DIR": str(folder), "SCHEDULEARN_WORKER": "1.1.0"}
-    with subprocess.Popen(
-        [sys.executable, str(EXAMPLES / name), "--epochs", "4", "--pace", "0.05"],
-        stdout=subprocess.PIPE, text=True, env=env,
-    ) as process:  # fmt: skip
-        assert process.stdout
-        before = process.stdout.readline()
-        process.send_signal(signal.SIGTERM)
-        before += process.stdout.read()
-    assert process.returncode == 128 + signal.SIGTERM
-    after = example(name, "--epochs", "4", env={**env, "SCHEDULEARN_WORKER": "1.2.0"})
+    return Runs(starter, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["vae.py", "gru.py", "birnn.py"])
+def test_stopped_and_started_again_it_learns_as_if_nothing_had_happened(
+    name: str, runs: Runs, checkpoints: dict[str, str]
+) -> None:
+    env = {**checkpoints, "SCHEDULEARN_WORKER": "1.1.0"}
+    program, output = runs.begin(name, "--epochs", "4", "--pace", "0.05", env=env)
+    wait_until(lambda: "\n" in output.read_text() or program.poll() is not None, PATIENCE, "it has told a step")
+    os.kill(program.pid, signal.SIGTERM)
+    assert program.wait() == 128 + signal.SIGTERM, output.read_text()
+    before = output.read_text()
+    after = runs(name, "--epochs", "4", env={**env, "SCHEDULEARN_WORKER": "1.2.0"})
     told = told_steps(before) + told_steps(after)
     assert [step for step, _ in told] == [10 * count for count in range(1, len(told) + 1)]
     assert told[-1][1] < told[0][1]
     if name == "vae.py":  # it draws random numbers in every step: they go on where they stopped
-        assert told == told_steps(example(name, "--epochs", "4"))
+        assert told == told_steps(runs(name, "--epochs", "4"))
 
 
-def test_a_plain_script_goes_on_from_its_own_checkpoint(tmp_path: Path) -> None:
-    needs("torch")
-    first = losses(example("plain_torch.py", "--epochs", "2", cwd=tmp_path))
-    second = losses(example("plain_torch.py", "--epochs", "5", cwd=tmp_path))
+def test_a_plain_script_goes_on_from_its_own_checkpoint(runs: Runs) -> None:
+    first = losses(runs("plain_torch.py", "--epochs", "2"))
+    second = losses(runs("plain_torch.py", "--epochs", "5"))
     assert (len(first), len(second)) == (2, 3)
     assert second[-1] < first[0]
 

@@ -97,8 +97,9 @@ class Starter:
         env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
 
-    def start(self, program: Path, argument: str, env: Mapping[str, str], output: Path) -> "Program":
-        words = [str(program), argument]
+    def start(self, program: Path, *arguments: str, env: Mapping[str, str], output: Path) -> "Program":
+        """It runs in the folder of its output."""
+        words = [str(program), *arguments]
         return Program(self, self.ask({"start": words, "env": dict(env), "output": str(output)}))
 
     def ask(self, request: Mapping[str, Any]) -> Any:
@@ -169,7 +170,7 @@ class Crew:
             "SCHEDULEARN_SPOOL": str(place / "spool.jsonl"),
         }
         notes, output = str(place / "steps.jsonl"), place / "output"
-        self.workers[rank] = self._starter.start(self._program, notes, {**env, **self._env, **more}, output)
+        self.workers[rank] = self._starter.start(self._program, notes, env={**env, **self._env, **more}, output=output)
 
     def steps(self, rank: int) -> list[dict[str, Any]]:
         """What the worker has noted of its steps so far."""

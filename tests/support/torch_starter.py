@@ -9,6 +9,7 @@ import os
 import runpy
 import sys
 import threading
+from pathlib import Path
 
 import torch
 
@@ -39,6 +40,7 @@ def become(request: dict[str, str]) -> None:
         os.dup2(nothing.fileno(), 0)
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
+    os.chdir(Path(request["output"]).parent)
     os.environ.clear()
     os.environ.update(request["env"])
     sys.argv = list(request["start"])
