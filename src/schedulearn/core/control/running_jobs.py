@@ -1,6 +1,6 @@
 """The running jobs whose promise a policy may change, and who of them would be the first to go."""
 
-import heapq
+from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
@@ -12,8 +12,9 @@ from schedulearn.core.policies.stages import Facts, Key, Order
 class RunningJobs(dict[JobId, Job]):
     """Running jobs by number, and from the back of the order without a look at those further to the front.
 
-    Where a running job only moves forward in the order, an earlier key says how far back it can be at most. So a heap
-    of such keys, renewed only where they matter, gives the last ones. Under other orders all keys are made anew.
+    Where a running job only moves forward in the order, an earlier key says how far back it can be at most. So they
+    stay in a line by such keys, which are renewed from its end, as far as somebody looks. Under other orders all keys
+    are made anew.
     """
 
     def __init__(self, jobs: Iterable[Job] = ()) -> None:
@@ -23,7 +24,7 @@ class RunningJobs(dict[JobId, Job]):
         self._renewed: dict[JobId, Job] = {}  # those who may have moved back since their key was made
         self._changed: dict[JobId, Job] = {}  # those who may not have as many workers as they would be given at ease
         self._yielding: dict[JobId, Job] = {}
-        self._heap: list[tuple[Key, int, Job]] = []  # (key with its signs turned, serial of this entry, job)
+        self._line: list[tuple[Key, int, Job]] = []  # (key as it once was, serial of this entry, job), in order
         self._newest: dict[JobId, int] = {}  # the serial of each job's newest entry
         self._serial = 0
         self._keyed_by: tuple[Order, Facts] | None = None
@@ -44,6 +45,7 @@ class RunningJobs(dict[JobId, Job]):
         self._changed.pop(number, None)
         self._renewed.pop(number, None)
         self._yielding.pop(number, None)
+        self._newest.pop(number, None)
         return super().pop(number, *default)
 
     def renew(self, job: Job) -> None:
@@ -74,46 +76,38 @@ class RunningJobs(dict[JobId, Job]):
     def last_first(self, order: Order, facts: Facts, now: float) -> Iterator[tuple[Key, Job]]:
         """With their ranks, from the back of the order."""
         if order.running_moves_forward and facts.steady:
-            return self._from_heap(order, facts, now)
+            return self._from_line(order, facts, now)
         return iter(sorted([(rank(job, order, facts, now), job) for job in self.values()], reverse=True))
 
-    def _from_heap(self, order: Order, facts: Facts, now: float) -> Iterator[tuple[Key, Job]]:
+    def _from_line(self, order: Order, facts: Facts, now: float) -> Iterator[tuple[Key, Job]]:
         self._catch_up(order, facts, now)
-        heap, seen = self._heap, []
-        try:
-            while heap:
-                _, serial, job = heapq.heappop(heap)
-                if self._newest.get(job.id) != serial:
-                    continue
-                if job.id not in self:
-                    del self._newest[job.id]
-                    continue
-                key = rank(job, order, facts, now)
-                if heap and _turned(key) > heap[0][0]:
-                    self._push(job, key)
-                    continue
-                seen.append((key, job))
-                yield key, job
-        finally:
-            for key, job in seen:
-                self._push(job, key)
+        line, at = self._line, len(self._line)
+        while at:
+            at -= 1
+            _, serial, job = line[at]
+            if self._newest.get(job.id) != serial:
+                del line[at]
+                continue
+            key = rank(job, order, facts, now)
+            if at and key < line[at - 1][0]:
+                del line[at]
+                insort(line, (key, serial, job))
+                at += 1
+                continue
+            line[at] = (key, serial, job)
+            yield key, job
 
     def _catch_up(self, order: Order, facts: Facts, now: float) -> None:
-        # Entries of jobs that have left are dropped when they come to the top; here if they become too many.
-        if self._keyed_by != (order, facts) or len(self._heap) > 1000 + 4 * len(self):
+        # Entries of jobs that have left are dropped when somebody comes to them; here if they become too many.
+        if self._keyed_by != (order, facts) or len(self._line) > 1000 + 4 * len(self):
             self._keyed_by = (order, facts)
-            self._heap.clear()
-            self._newest.clear()
+            self._line.clear()
             self._renewed = dict(self)
         for job in self._renewed.values():
-            if job.id in self:
-                self._push(job, rank(job, order, facts, now))
+            self._serial += 1
+            self._newest[job.id] = self._serial
+            insort(self._line, (rank(job, order, facts, now), self._serial, job))
         self._renewed.clear()
-
-    def _push(self, job: Job, key: Key) -> None:
-        self._serial += 1
-        self._newest[job.id] = self._serial
-        heapq.heappush(self._heap, (_turned(key), self._serial, job))
 
 
 class InOrder:
@@ -151,6 +145,3 @@ def rank(job: Job, order: Order, facts: Facts, now: float) -> Key:
     late = 0 if not job.yields else 1 if job.placements and not order.preemptive else 2
     return (late, -job.priority, *order.key(job, now, facts), job.id)
 
-
-def _turned(key: Key) -> Key:
-    return tuple([-part for part in key])

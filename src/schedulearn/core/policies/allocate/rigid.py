@@ -23,6 +23,7 @@ class Rigid(Allocate):
 
     def allocate(self, allocation: Allocation) -> float | None:
         preemptive = allocation.preemptive
+        fixed = allocation.fixed if preemptive else 0.0
         starving: Job | None = None
         wake = math.inf
         for job in allocation.candidates():
@@ -32,7 +33,7 @@ class Rigid(Allocate):
             if allocation.give(job, job.shape.workers.want):
                 continue
             allocation.refuse(job)
-            if starving or (preemptive and not _waits_for_fixed(allocation, job)):
+            if starving or (preemptive and not (fixed and _waits_for_fixed(allocation, job))):
                 continue
             starves_at = job.queued_at + self.starvation_guard
             if starves_at <= allocation.now:
@@ -56,5 +57,4 @@ def _stays(allocation: Allocation, job: Job) -> bool:
 
 def _waits_for_fixed(allocation: Allocation, job: Job) -> bool:
     """Would it fit if those who cannot be interrupted were gone? Else it waits for those before it in the order."""
-    fixed = allocation.fixed
-    return fixed > 0 and job.shape.workers.want * job.shape.slots <= allocation.left + fixed
+    return job.shape.workers.want * job.shape.slots <= allocation.left + allocation.fixed
