@@ -66,9 +66,9 @@ class Book:
         self, job: Job, placements: tuple[Placement, ...], *, fixed: bool = False, cores: int | None = None
     ) -> None:
         """Put the job there instead of where it is, with so many whole cores (None: as before), if that is free."""
-        self.ledger.give_back_all(job.shape, job.placements)
-        before, job.placements = job.placements, ()
-        had = job.cores
+        before, had = job.placements, job.cores
+        self.ledger.give_back_all(job.shape, before)
+        job.placements = ()
         if cores is not None and cores != had:
             self.set_cores(job, cores)
         try:

@@ -218,47 +218,36 @@ class Ledger:
         present = [node for node in self._list if node.node.state is not NodeState.LOST and not node.closed]
         return sum(max(0.0, node.amounts(pool)[1]) for node in present) - self.free_slots(pool)
 
-    def take(self, shape: Shape, placement: Placement) -> None:
+    def take(self, shape: Shape, placement: Placement, count: int = 1) -> None:
+        """So many workers with this placement each."""
         node = self._nodes[placement.node]
         if shape.plain and not node.node.devices:
-            self._move(node, -shape.gpus)
+            self._move(node, -shape.gpus * count)
             return
         self._out(node)
-        node.take(shape.per_worker, placement.devices)
+        for _ in range(count):
+            node.take(shape.per_worker, placement.devices)
+        self._in(node)
+
+    def give_back(self, shape: Shape, placement: Placement, count: int = 1) -> None:
+        node = self._nodes.get(placement.node)
+        if node is None:
+            return
+        if shape.plain and not node.node.devices:
+            self._move(node, shape.gpus * count)
+            return
+        self._out(node)
+        for _ in range(count):
+            node.give_back(shape.per_worker, placement.devices)
         self._in(node)
 
     def take_all(self, shape: Shape, placements: Sequence[Placement]) -> None:
-        if shape.plain:
-            for placement, count in grouped(placements):
-                node = self._nodes[placement.node]
-                if node.node.devices:
-                    self.take(shape, placement)
-                else:
-                    self._move(node, -shape.gpus * count)
-        else:
-            for placement in placements:
-                self.take(shape, placement)
+        for placement, count in grouped(placements):
+            self.take(shape, placement, count)
 
     def give_back_all(self, shape: Shape, placements: Sequence[Placement]) -> None:
-        if shape.plain:
-            for placement, count in grouped(placements):
-                node = self._nodes.get(placement.node)
-                if node and node.node.devices:
-                    self.give_back(shape, placement)
-                elif node:
-                    self._move(node, shape.gpus * count)
-        else:
-            for placement in placements:
-                self.give_back(shape, placement)
-
-    def give_back(self, shape: Shape, placement: Placement) -> None:
-        node = self._nodes.get(placement.node)
-        if node and shape.plain and not node.node.devices:
-            self._move(node, shape.gpus)
-        elif node:
-            self._out(node)
-            node.give_back(shape.per_worker, placement.devices)
-            self._in(node)
+        for placement, count in grouped(placements):
+            self.give_back(shape, placement, count)
 
     def take_checked(self, shape: Shape, placements: Sequence[Placement]) -> None:
         """Take all of them; BadPlan, with nothing changed, if one is not free."""
@@ -268,9 +257,8 @@ class Ledger:
             if node is None or not node.fits(shape.per_worker, placement.devices, count):
                 self.give_back_all(shape, taken)
                 raise BadPlan(f"{'no node' if node is None else 'no room on'} {placement.node}")
-            equal = (placement,) * count
-            self.take_all(shape, equal)
-            taken += equal
+            self.take(shape, placement, count)
+            taken += (placement,) * count
 
     def set_closed(self, node: NodeLedger, closed: bool) -> None:
         self._out(node)

@@ -31,7 +31,9 @@ class Move(NamedTuple):
 
 def grouped(placements: Sequence[Placement]) -> Iterable[tuple[Placement, int]]:
     """Equal neighbours counted together: most jobs have all their workers in one place."""
-    if placements and placements.count(placements[0]) == len(placements):
+    if not placements:
+        return ()
+    if placements.count(placements[0]) == len(placements):
         return ((placements[0], len(placements)),)
     return [(placement, len(list(equal))) for placement, equal in groupby(placements)]
 
