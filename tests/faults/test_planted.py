@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedulearn.core.control import apply, reconcile
+from schedulearn.core.control import apply
+from schedulearn.core.control.free import Leaving
 from schedulearn.service.gateway.gateway import Gateway
 from schedulearn.service.loop.scheduler import Scheduler
 from schedulearn.service.progress.progress import ProgressWatcher
@@ -19,7 +20,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def _place_is_given_before_it_is_left(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reconcile, "free_now", lambda *_: True)
+    patch.setattr(Leaving, "let_in", lambda *_: True)
 
 
 def _acts_before_it_records(patch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ class Cluster:
             assert len(self.moved) < 1000
 
     def last(self) -> float:
-        return max(ends(there)[1] for there in loads_of(Board(self.state, self.now), {}).values())
+        return max((ends(there)[1] for there in loads_of(Board(self.state, self.now), {}).values()), default=0.0)
 
 
 # --- what pays

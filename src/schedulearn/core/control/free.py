@@ -1,42 +1,69 @@
 """Is what was promised really free? A promise is made as soon as others are told to leave, not when they are out."""
 
-import math
 from collections.abc import Iterator, Sequence
 
 from schedulearn.core.control import growth
 from schedulearn.core.control.state import State
-from schedulearn.core.domain.ids import NodeName
+from schedulearn.core.domain.ids import DeviceId, NodeName
 from schedulearn.core.domain.job import Job, Placement, Worker
 from schedulearn.core.domain.resources import Resources
 
 
 def free_now(state: State, job: Job, placements: Sequence[Placement]) -> bool:
     """Whether no worker, not even one that leaves or is being suspended, holds any of these that it was promised."""
-    if not state.leaving and not state.shrinking:
-        return True  # what is promised is free
-    if job.id in state.leaving:
-        return False  # it was suspended, and goes on only once that has been confirmed
-    mine = {placement.node for placement in placements}
-    leaving = [(worker, amounts) for worker, amounts in _leaving(state) if worker.node in mine]
-    if not leaving:
-        return True
-    if {d for placement in placements for d in placement.devices} & {
-        d for worker, _ in leaving for d in worker.devices
-    }:
-        return False
-    # The ledger counts what is promised. Those who leave hold something beyond that; those who have yet to start, to
-    # start again elsewhere or to grow hold nothing of what they were promised.
-    short: dict[tuple[NodeName, str], float] = {}
-    for worker, amounts in leaving:
-        _add(short, worker.node, amounts, 1)
-    for other in {state.jobs[i].id: state.jobs[i] for i in (*state.pending, *state.leaving, *state.growing)}.values():
-        for placement in _not_held(state, other) if other is not job else ():
-            if placement.node in mine:
-                _add(short, placement.node, other.shape.per_worker, -1)
-    return all(amount <= _free_on(state, node, what) + 1e-6 for (node, what), amount in short.items())
+    return Leaving(state).let_in(job, placements)
 
 
-def _leaving(state: State) -> Iterator[tuple[Worker, Resources]]:
+class Leaving:
+    """What those who leave still hold on each node: counted once for all who wait for it, until one of them starts."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._devices: dict[NodeName, set[DeviceId]] = {}
+        self._beyond: dict[NodeName, dict[str, float]] = {}  # what is held beyond what is promised; see below
+        if state.leaving or state.shrinking:  # else what is promised is free
+            self._count()
+
+    def __bool__(self) -> bool:
+        return bool(self._beyond)
+
+    def _count(self) -> None:
+        # The ledger counts what is promised. Those who leave hold something beyond that; those who have yet to start,
+        # to start again elsewhere or to grow hold nothing of what they were promised.
+        for worker, amounts in _held_by_leavers(self._state):
+            self._devices.setdefault(worker.node, set()).update(worker.devices)
+            there = self._beyond.setdefault(worker.node, {})
+            for what, amount in amounts.items():
+                there[what] = there.get(what, 0.0) + amount
+        for number in {*self._state.pending, *self._state.leaving, *self._state.growing}:
+            job = self._state.jobs[number]
+            for placement in _not_held(self._state, job):
+                there = self._beyond.get(placement.node, {})
+                for what in there:
+                    there[what] -= job.shape.per_worker[what]
+
+    def let_in(self, job: Job, placements: Sequence[Placement]) -> bool:
+        """Whether none of them holds any of these that the job was promised."""
+        if job.id in self._state.leaving:
+            return False  # it was suspended, and goes on only once that has been confirmed
+        if not self._beyond:
+            return True
+        nodes = {placement.node for placement in placements} & self._beyond.keys()
+        if any(node in nodes and not self._devices[node].isdisjoint(devices) for node, devices in placements):
+            return False
+        return all(self._fits(node, job) for node in nodes)
+
+    def _fits(self, node: NodeName, job: Job) -> bool:
+        # Its own promise keeps no room for it that others could have.
+        waits = job.id in self._state.pending or job.id in self._state.growing
+        own = sum(place.node == node for place in _not_held(self._state, job)) if waits else 0
+        ledger, each = self._state.ledger.node(node), job.shape.per_worker
+        return ledger is not None and all(
+            amount + own * each[what] <= ledger.amounts(what)[1] + 1e-6 for what, amount in self._beyond[node].items()
+        )
+
+
+def _held_by_leavers(state: State) -> Iterator[tuple[Worker, Resources]]:
     """Workers that hold something which they were not, or are no longer, promised; and how much that is."""
     for number in state.leaving:
         for worker in state.attempts[number].running:
@@ -50,13 +77,3 @@ def _leaving(state: State) -> Iterator[tuple[Worker, Resources]]:
 
 def _not_held(state: State, job: Job) -> Sequence[Placement]:
     return growth.missing(job, state.attempts[job.id]) if job.id in state.growing else job.placements
-
-
-def _add(held: dict[tuple[NodeName, str], float], node: NodeName, amounts: Resources, times: int) -> None:
-    for what, amount in amounts.items():
-        held[node, what] = held.get((node, what), 0.0) + times * amount
-
-
-def _free_on(state: State, node: NodeName, resource: str) -> float:
-    ledger = state.ledger.node(node)
-    return ledger.amounts(resource)[1] if ledger else -math.inf

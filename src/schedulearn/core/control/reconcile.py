@@ -2,7 +2,7 @@
 
 from schedulearn.core.control import cores, growth, live_resize, moves
 from schedulearn.core.control.allocation import Decision
-from schedulearn.core.control.free import free_now
+from schedulearn.core.control.free import Leaving, free_now
 from schedulearn.core.control.hysteresis import drop_what_does_not_pay
 from schedulearn.core.control.resizing import resize
 from schedulearn.core.control.running import go_on, suspend, suspends
@@ -148,11 +148,13 @@ def _note_marks(state: State, started: list[Job], stopped: list[Job], now: float
 
 def start_ready(state: State, now: float) -> None:
     """Start those who were promised a place that is now free, and let those grow who were promised more."""
+    leaving = Leaving(state)
     for number in list(state.pending):
         job = state.jobs[number]
-        if job.state is JobState.QUEUED and free_now(state, job, job.placements):
+        if job.state is JobState.QUEUED and leaving.let_in(job, job.placements):
             del state.pending[number]
             (go_on if job.suspended_at else _start)(state, job, now)
+            leaving = Leaving(state) if leaving else leaving
     for number in list(state.growing):
         job = state.jobs[number]
         if free_now(state, job, job.placements if job.cores else growth.missing(job, state.attempts[number])):

@@ -144,4 +144,3 @@ def rank(job: Job, order: Order, facts: Facts, now: float) -> Key:
     """
     late = 0 if not job.yields else 1 if job.placements and not order.preemptive else 2
     return (late, -job.priority, *order.key(job, now, facts), job.id)
-

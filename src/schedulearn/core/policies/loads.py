@@ -34,15 +34,16 @@ def ends(loads: Sequence[Load]) -> tuple[float, float]:
 
 
 def loads_of(board: Board, memory: Memory) -> dict[NodeName, list[Load]]:
-    """Who needs how much on each machine. Jobs with GPUs have theirs for themselves, and are left out.
+    """Who needs how much on each machine; nothing if nobody is there who shares one. Jobs with GPUs have theirs for
+    themselves, and are left out.
 
     One that has reached its target needs nothing: it is in nobody's way, and nothing is gained by moving it.
     """
-    nodes = {node.name: node for node in board.nodes()}
     jobs = [job for job in board.jobs() if not job.shape.gpus]
     times = {job.id: board.facts.remaining(job, board.now) for job in jobs}
     usual = _learn({job.id: times[job.id] for job in jobs if not job.yields}, memory)
     times |= {job.id: 0.0 for job in jobs if job.yields}
+    nodes = {node.name: node for node in board.nodes()} if jobs else {}
     loads: dict[NodeName, list[Load]] = {name: [] for name in nodes}
     for job in jobs:
         known = times[job.id] < math.inf
