@@ -6,7 +6,7 @@ import time
 
 from bench.figures import Figures, timed
 from schedulearn.core.control.apply import apply
-from schedulearn.core.control.cycle import apply_all, plan
+from schedulearn.core.control.cycle import apply_all, plan, to_each_worker
 from schedulearn.core.control.decide import decide
 from schedulearn.core.control.forecast import forecast_starts
 from schedulearn.core.control.state import State
@@ -97,7 +97,7 @@ def _busy_state(policy: Policy, queued: int) -> State:
 
 def _settle(state: State, policy: Policy) -> None:
     """Carry out what was decided, and decide again, until nothing changes any more."""
-    while commands := state.take_changes().commands:
+    while commands := list(to_each_worker(state, state.take_changes().commands)):
         for command in commands:
             if isinstance(command, StartAttempt):
                 for worker in state.attempts[command.attempt.job].workers:

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from schedulearn.core.control.apply import apply
-from schedulearn.core.control.cycle import apply_all, next_wake, plan
+from schedulearn.core.control.cycle import apply_all, next_wake, plan, to_each_worker
 from schedulearn.core.control.state import State
 from schedulearn.core.domain import commands as do
 from schedulearn.core.domain import events as ev
@@ -92,7 +92,7 @@ class ThroughThePort:
                     self._left_place(event)
             apply_all(self.state, told, now)
             plan(self.state, self.policy, now)
-            commands = self.state.take_changes().commands
+            commands = list(to_each_worker(self.state, self.state.take_changes().commands))
             for command in commands:
                 self._carry_out(command, now)
             self.world.advance_to(now)

@@ -4,7 +4,7 @@ from typing import Any
 
 from schedulearn.core.control.allocation import Decision
 from schedulearn.core.control.apply import apply
-from schedulearn.core.control.cycle import apply_all, plan
+from schedulearn.core.control.cycle import apply_all, plan, to_each_worker
 from schedulearn.core.control.state import Changes, State
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.ids import DeviceId, JobId, NodeName, WorkerId
@@ -81,7 +81,7 @@ class World:
         apply_all(self.state, events, self.now)
         decision = plan(self.state, self.policy, self.now) or Decision()
         self.changes = self.state.take_changes()
-        self.commands = self.changes.commands
+        self.commands = list(to_each_worker(self.state, self.changes.commands))
         self.history += self.changes.history
         return decision
 

@@ -145,7 +145,14 @@ def _note_start(state: State, job: Job, worker: Worker, now: float, note: str = 
 def _worker_paused(state: State, event: ev.WorkerPaused) -> None:
     found = _find(state, event.worker.job, event.worker.attempt, event.worker.rank)
     if found and found[2].ended_at is None:
-        pause_confirmed(state, *found, event.at)
+        job, attempt, worker = found
+        pause_confirmed(state, job, attempt, [worker], event.at)
+
+
+def _attempt_paused(state: State, event: ev.AttemptPaused) -> None:
+    job, attempt = state.jobs.get(event.attempt.job), state.attempts.get(event.attempt.job)
+    if job and attempt and attempt.id == event.attempt:
+        pause_confirmed(state, job, attempt, attempt.running, event.at)
 
 
 def _worker_exited(state: State, event: ev.WorkerExited) -> None:
@@ -485,6 +492,7 @@ _HANDLERS: dict[type[ev.Event], Callable[[State, Any], None]] = {
     ev.WorkerPaused: _worker_paused,
     ev.WorkerExited: _worker_exited,
     ev.AttemptStarted: _attempt_started,
+    ev.AttemptPaused: _attempt_paused,
     ev.AttemptExited: _attempt_exited,
     ev.LimitsSet: _limits_set,
     ev.Shared: share.shared,

@@ -1,6 +1,6 @@
 """One cycle of the control loop, without I/O."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from schedulearn.core.control.allocation import Decision
 from schedulearn.core.control.apply import apply
@@ -8,6 +8,15 @@ from schedulearn.core.control.decide import decide
 from schedulearn.core.control.migrate import Board, migrate
 from schedulearn.core.control.reconcile import nothing_to_decide, reconcile, start_ready
 from schedulearn.core.control.state import State
+from schedulearn.core.domain.commands import (
+    Command,
+    PauseAttempt,
+    PauseWorker,
+    ResumeAttempt,
+    ResumeWorker,
+    StopAttempt,
+    StopWorker,
+)
 from schedulearn.core.domain.events import Event, Tick
 from schedulearn.core.policies.stages import Policy
 
@@ -55,3 +64,19 @@ def next_wake(state: State) -> float | None:
     """When to run a cycle although nothing happened."""
     times = [t for t in (state.next_timer(), state.wake_at, state.migrate_at) if t is not None]
     return min(times, default=None)
+
+
+def to_each_worker(state: State, commands: Iterable[Command]) -> Iterator[Command]:
+    """What is said to an attempt is said to each of its workers; all other commands are as they were."""
+    for command in commands:
+        if not isinstance(command, StopAttempt | PauseAttempt | ResumeAttempt):
+            yield command
+            continue
+        attempt = state.attempts.get(command.attempt.job)
+        if attempt is None or attempt.id != command.attempt:
+            continue  # it has ended since
+        for worker in attempt.members if isinstance(command, PauseAttempt) else attempt.running:
+            if isinstance(command, StopAttempt):
+                yield StopWorker(worker.id, worker.node, command.grace)
+            else:
+                yield (PauseWorker if isinstance(command, PauseAttempt) else ResumeWorker)(worker.id, worker.node)

@@ -1,8 +1,10 @@
 """A job's time on its workers: when it counts, and how it is suspended and goes on."""
 
+from collections.abc import Iterable
+
 from schedulearn.core.control import growth, moves
 from schedulearn.core.control.state import State
-from schedulearn.core.domain.commands import PauseWorker, ResumeWorker
+from schedulearn.core.domain.commands import PauseAttempt, ResumeAttempt
 from schedulearn.core.domain.job import Attempt, Job, Lease, Worker
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.states import JobState, Trigger
@@ -53,7 +55,7 @@ def pause(state: State, job: Job, attempt: Attempt, now: float) -> None:
     growth.give_up(state, job)
     state.adjustable[job.shape.pool].pop(job.id, None)
     accrue(state, job, None, now)
-    _tell_to_pause(state, attempt)
+    state.command(PauseAttempt(attempt.id))
 
 
 def resume(state: State, job: Job, attempt: Attempt, now: float, cause: str) -> None:
@@ -61,7 +63,7 @@ def resume(state: State, job: Job, attempt: Attempt, now: float, cause: str) -> 
     now_runs(state, job, attempt, now, Trigger.RESUME, cause)
     for worker in attempt.running:
         worker.paused = False
-        state.command(ResumeWorker(worker.id, worker.node))
+    state.command(ResumeAttempt(attempt.id))
 
 
 # --- suspended for others
@@ -75,19 +77,20 @@ def suspend(state: State, job: Job, now: float) -> None:
     job.queued_at = now
     state.move(job, Trigger.SUSPEND, now, TURN_OVER)
     state.leaving.add(job.id)
-    _tell_to_pause(state, attempt)
+    state.command(PauseAttempt(attempt.id))
     state.queue.add(job, now)
 
 
-def pause_confirmed(state: State, job: Job, attempt: Attempt, worker: Worker, now: float) -> None:
-    """A worker stands still. If that is for the sake of others, only its memory remains leased."""
-    worker.started_at = now if worker.started_at is None else worker.started_at
-    if not job.suspended_at or worker.left_at is not None:
-        return  # its user paused it, or it goes on already, or leaves
-    worker.paused = True
-    if worker.id in state.leases:
-        kept = Lease(worker.id, worker.node, Shape.of(job.spec).memory.per_worker)
-        if state.leases[worker.id] != kept:
+def pause_confirmed(state: State, job: Job, attempt: Attempt, workers: Iterable[Worker], now: float) -> None:
+    """These stand still. If that is for the sake of others, only their memory remains leased."""
+    memory = Shape.of(job.spec).memory.per_worker
+    for worker in workers:
+        worker.started_at = now if worker.started_at is None else worker.started_at
+        if not job.suspended_at or worker.left_at is not None:
+            continue  # its user paused it, or it goes on already, or leaves
+        worker.paused = True
+        kept = Lease(worker.id, worker.node, memory)
+        if state.leases.get(worker.id, kept) != kept:
             state.lease(kept)
     settle(state, job, attempt)
 
@@ -111,9 +114,3 @@ def suspends(state: State, job: Job) -> bool:
     """Whether this job, which loses its place, is suspended instead of stopped."""
     able = job.state in (JobState.STARTING, JobState.RUNNING)
     return able and not job.suspended_at and state.queue.order.suspends and job.id in state.attempts
-
-
-def _tell_to_pause(state: State, attempt: Attempt) -> None:
-    """But for those who leave: they could not if they stood still."""
-    for worker in attempt.members:
-        state.command(PauseWorker(worker.id, worker.node))

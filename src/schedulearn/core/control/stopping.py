@@ -2,7 +2,7 @@
 
 from schedulearn.core.control import growth
 from schedulearn.core.control.state import State
-from schedulearn.core.domain.commands import StopWorker
+from schedulearn.core.domain.commands import StopAttempt
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.states import PASSING, JobState, StopReason, Trigger
 
@@ -30,4 +30,4 @@ def stop_attempt(
     if job.state is not JobState.STOPPING:
         state.move(job, Trigger.STOP, now, cause)
     seconds = job.spec.grace if grace is None else grace
-    state.changes.commands += [StopWorker(worker.id, worker.node, seconds) for worker in attempt.running]
+    state.command(StopAttempt(attempt.id, seconds))

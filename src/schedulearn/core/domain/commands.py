@@ -30,6 +30,26 @@ class Regroup:
 
 
 @dataclass(frozen=True, slots=True)
+class StopAttempt:
+    """Stop all its workers that run."""
+
+    attempt: AttemptId
+    grace: float  # seconds, as below
+
+
+@dataclass(frozen=True, slots=True)
+class PauseAttempt:
+    """Pause all its workers, but for those who leave: they could not if they stood still."""
+
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeAttempt:
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
 class StopWorker:
     worker: WorkerId
     node: NodeName
@@ -82,6 +102,9 @@ Command = (
     StartAttempt
     | StartWorkers
     | Regroup
+    | StopAttempt
+    | PauseAttempt
+    | ResumeAttempt
     | StopWorker
     | PauseWorker
     | ResumeWorker

@@ -51,6 +51,13 @@ class AttemptStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptPaused(Event):
+    """All its workers, at once."""
+
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptExited(Event):
     """All its workers that still ran, at once and alike."""
 

@@ -17,12 +17,13 @@ from schedulearn.core.domain.commands import (
     Command,
     ForgetJob,
     ForgetNode,
-    PauseWorker,
+    PauseAttempt,
     Regroup,
-    ResumeWorker,
+    ResumeAttempt,
     SetLimits,
     StartAttempt,
     StartWorkers,
+    StopAttempt,
     StopWorker,
 )
 from schedulearn.core.domain.errors import BadPlan, SchedulearnError
@@ -69,13 +70,12 @@ class NotSimulated(SchedulearnError):
 
 _UNKNOWN: Mapping[type[Command], str] = {
     StartWorkers: "a worker that joins a running attempt",
+    StopWorker: "a worker that is stopped alone",
     Regroup: "a change of the workers that train together",
     ForgetJob: "the deletion of a job",
     AddNode: "a node that is added",
     ForgetNode: "a node that is removed",
 }
-
-_TOLD_TO_EACH = (StopWorker, PauseWorker, ResumeWorker)  # to each worker of an attempt, one after the other
 
 _Due = tuple[float, JobId, int]  # (time, job, version of its model)
 
@@ -268,15 +268,13 @@ class Simulation:
         if not self.state.changes:
             return False
         some_left = False
-        told: tuple[object, ...] = ()  # the last attempt that was told something, and what
         for command in self.state.take_changes().commands:
             if isinstance(command, StartAttempt):
                 if self._is_current(command.attempt):
                     self._start(self.state.jobs[command.attempt.job], now)
-            elif isinstance(command, _TOLD_TO_EACH):
-                before, told = told, (type(command), *command.worker[:2])
-                if told != before and self._is_current(command.worker.of):
-                    some_left |= self._change(command, self.state.jobs[command.worker.job], now)
+            elif isinstance(command, StopAttempt | PauseAttempt | ResumeAttempt):
+                if self._is_current(command.attempt):
+                    some_left |= self._change(command, self.state.jobs[command.attempt.job], now)
             elif isinstance(command, SetLimits):
                 if self._machines and self._is_current(command.worker.of):
                     self._machines.grown(self.state.jobs[command.worker.job])
@@ -284,17 +282,17 @@ class Simulation:
                 raise NotSimulated(f"{_UNKNOWN[type(command)]} cannot be simulated; a live service does it")
         return some_left
 
-    def _change(self, command: StopWorker | PauseWorker | ResumeWorker, job: Job, now: float) -> bool:
-        """What is said to each worker of an attempt is done to all of them at the first; True if the job leaves."""
+    def _change(self, command: StopAttempt | PauseAttempt | ResumeAttempt, job: Job, now: float) -> bool:
+        """True if the job leaves."""
         if job.state is JobState.PAUSED:
             raise NotSimulated("the pause of a job by its user cannot be simulated; a live service does it")
-        if isinstance(command, StopWorker):
+        if isinstance(command, StopAttempt):
             self._stop(job, now, _STOPPED)
-        elif isinstance(command, PauseWorker) and job.id in self.state.leaving:
-            self._suspend(job, now)
-        elif isinstance(command, ResumeWorker) and command.worker.rank == 0:
+        elif isinstance(command, ResumeAttempt):
             self._go_on(job, now)
-        return not isinstance(command, ResumeWorker)
+        elif job.id in self.state.leaving:
+            self._suspend(job, now)
+        return not isinstance(command, ResumeAttempt)
 
     def _is_current(self, attempt: AttemptId) -> bool:
         """Whether it still runs: the first of several commands, or a machine's end, may have ended it."""
@@ -317,8 +315,7 @@ class Simulation:
         attempt = self.state.attempts[job.id]
         self.models[job.id].suspend(now)
         self.recorder.stopped(job, attempt, now, self._leave(attempt, now))
-        for worker in attempt.running:
-            apply(self.state, ev.WorkerPaused(now, worker.id))
+        apply(self.state, ev.AttemptPaused(now, attempt.id))
 
     def _go_on(self, job: Job, now: float) -> None:
         """Nothing is loaded again, so that this costs nothing."""

@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from schedulearn.core.control.cycle import apply_all, next_wake, plan
+from schedulearn.core.control.cycle import apply_all, next_wake, plan, to_each_worker
 from schedulearn.core.control.restore import restore
 from schedulearn.core.control.state import REGROW_AFTER, Changes, State
 from schedulearn.core.domain import commands as cmd
@@ -167,7 +167,7 @@ class Scheduler:
             self._record(changes, [r.serial for r in requests])
         self._lease.renew_if_due()
         # 6. Act; what comes of it arrives as events
-        for command in changes.commands:
+        for command in to_each_worker(self.state, changes.commands):
             self._carry_out(command)
         self._look_again(now)
         if changes:
