@@ -23,6 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from schedulearn.api.body.spec import JobIn, spec_out
 from schedulearn.cli.main import main
 from support.contract import Contract, Exchange
 
@@ -163,8 +164,9 @@ class Service:
         return 200, {"jobs": found[offset : offset + limit], "total": len(found)}
 
     def _post_jobs(self, request: Request) -> tuple[int, Any]:
+        spec = JobIn.model_validate(request.body).to_domain(0.0, 100)  # raises if it would be refused
         if request.query.get("dry_run"):
-            return 200, {"valid": True, "spec": request.body}
+            return 200, {"valid": True, "spec": spec_out(spec, private=True)}
         number = max(self.jobs, default=16) + 1
         queued = make_job(number, "queued", name=request.body.get("name") or f"mnist-{number}", hint=self.hint)
         self.jobs[number] = make_job(number, self.after_submit, name=queued["name"])
