@@ -181,7 +181,7 @@ def test_weight_and_hint_of_one_job(world: Any, ann: Any) -> None:
     for _ in range(3):
         earlier = world.store.add_job(JobSpec("mnist", "true"), "ann", NOW, "submitted by ann")
         changed = world.job(earlier)
-        changed.state, changed.finished_at, changed.ran = JobState.SUCCEEDED, NOW, Accrual(60.0)
+        changed.state, changed.finished_at, changed.worked = JobState.SUCCEEDED, NOW, Accrual(60.0)
         world.save(jobs=[changed])
     asked = {"command": "true", "name": "mnist", "time_limit": "8h", "resources": {"cpus": 2}}
     job = ann.post(JOBS, json=asked).json()

@@ -266,8 +266,13 @@ def test_the_keyboard_is_enough(page: Page, client: Client) -> None:
     before = page.text_of("table[aria-label='Running jobs']")
     wait_until(lambda: page.text_of("table[aria-label='Running jobs']") != before, 60, "the table has changed")
     assert "reached" in page.script("document.activeElement.innerText"), "an update does not take the focus away"
-    page.press("Enter")
-    page.wait_for("Events")
+
+    def opened() -> bool:
+        if "reached" in page.script("document.activeElement.innerText"):
+            page.press("Enter")  # again, if the row was drawn anew under it
+        return "Events" in page.text
+
+    wait_until(opened, 60, "the job is shown")
 
 
 # --- the service goes away

@@ -53,7 +53,7 @@ def few() -> Iterator[int]:
 
 
 def test_the_service_takes_what_it_can_get_and_jobs_keep_what_they_had(tmp_path: Path, few: int) -> None:
-    with Service(tmp_path / "data") as service, service.client() as client:
+    with Service(tmp_path / "data", anew=True) as service, service.client() as client:
         soft, hard = resource.prlimit(service.pid, resource.RLIMIT_NOFILE)
         assert soft == min(hard, 65_536) if hard != resource.RLIM_INFINITY else 65_536
         job = client.submit({"command": "ulimit -S -n", "resources": {"cpus": 0.1}, "workdir": None})["id"]

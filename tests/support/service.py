@@ -60,12 +60,20 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 class Service:
     """Start, kill and restart it; running jobs go on, as they do for everybody. The port stays the same."""
 
-    def __init__(self, data: Path, *options: str, own_users: bool = False, through: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *options: str,
+        own_users: bool = False,
+        through: Sequence[str] = (),
+        anew: bool = False,
+    ) -> None:
         """`own_users`: as root, with a user for each user's jobs, as is usual; else jobs may write where tests look.
 
-        `through`: words before its command that make it somebody else's, see `support.ordinary`.
+        `through`: words before its command that make it somebody else's, see `support.ordinary`. `anew`: all of it is
+        loaded by itself, for those who look at what it finds as a new process.
         """
-        self.data, self.options, self.own_users, self.through = data, options, own_users, through
+        self.data, self.options, self.own_users, self.through, self.anew = data, options, own_users, through, anew
         self.log = data.with_name(f"{data.name}{'-'.join(('', *options)).replace('/', '_')}.log")
         self.port = 0
         self._process: subprocess.Popen[bytes] | QuickProcess | None = None
@@ -87,7 +95,7 @@ class Service:
         trusted = [] if self.own_users or self.through or os.geteuid() != 0 else ["--root-jobs"]
         words = ["up", "--data", str(self.data), "--port", str(self.port), *trusted, *self.options]
         with open(self.log, "ab") as log:
-            if not self.through:
+            if not self.through and not self.anew:
                 self._process = QuickProcess(words, environment(), log, log)
                 return
             words = [*self.through, *command_line(*words)]
