@@ -35,6 +35,7 @@ SERVE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wait", [SERVE, "server._wait_for_signal()"])
 def test_a_signal_that_python_threw_away_ends_the_service(wait: str) -> None:
     script = LOSE.format(wait=wait)

@@ -29,6 +29,7 @@ def deep(folder: Path, levels: int) -> None:
     os.close(at)
 
 
+@pytest.mark.slow
 def test_however_deep_it_can_be_removed(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -95,6 +96,7 @@ def fresh(folder: Path) -> Path:
     return folder / "new"
 
 
+@pytest.mark.slow
 def test_holes_stay_holes(tmp_path: Path) -> None:
     """Half a gigabyte of nothing with a little at both ends."""
     source = tmp_path / "from"

@@ -18,6 +18,7 @@ def test_the_list(cli: Any) -> None:
         assert "live only" in cli(*args).out
 
 
+@pytest.mark.slow
 def test_a_run(cli: Any, tmp_path: Path) -> None:
     result = cli("experiment", "run", "random-10", "--seeds", "2", "--scale", "0.5", "--out", tmp_path / "new")
     assert result.code == 0

@@ -140,6 +140,7 @@ def tree(paths: list[list[str]]) -> tuple[str, ...]:
     return tuple(sorted(name for name in names if not any(other.startswith(name + "/") for other in names)))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(paths=PATHS, top=LINES, nested=LINES)
 def test_any_rules_on_any_tree_leave_what_git_leaves(

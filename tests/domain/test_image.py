@@ -88,6 +88,7 @@ def test_no_name_leaves_its_place_in_an_address(text: str) -> None:
     assert quote(text, safe="/:@[]") == text
 
 
+@pytest.mark.slow
 @given(st.from_regex(PATTERN, fullmatch=True))
 def test_the_published_pattern_is_the_rule(text: str) -> None:
     """Whoever goes by the description of the API is not refused."""

@@ -229,6 +229,7 @@ def test_an_engine_behind_ssh(daemons: Any, sshd: SshServer) -> None:
     assert look_at(sshd.address(path), IMAGE).node
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_with_ssh(tmp_path: Path, sshd: SshServer) -> None:
     words = problem(look_at(sshd.address(f"{tmp_path}/no-engine.sock"), timeout=5))
     assert "SSH gets into 127.0.0.1, but no engine answers" in words

@@ -128,6 +128,7 @@ def test_a_job_shrinks_and_grows_without_a_restart(store: Store, folder: DataFol
     assert lives.steps > 30
 
 
+@pytest.mark.slow
 def test_killed_at_every_step_of_it(store: Store, folder: DataFolder, tmp_path: Any, migrated: bytes) -> None:
     steps = scenario(store, folder, dies_at=0)[0].steps
     for dies_at in range(1, steps + 1):

@@ -169,6 +169,7 @@ def test_a_kept_connection_that_has_stalled_is_replaced(
         os.kill(stopped_later, signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_what_was_written_outlives_a_crash_of_a_server_that_prefers_speed(
     server: Store, postgresql: PostgreSQL
 ) -> None:
