@@ -469,9 +469,45 @@ class Victims:
 def place_workers(
     job: Job, workers: int, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory
 ) -> tuple[Placement, ...] | None:
-    """Places for so many workers in all, those it has among them where it has any; taken from the ledger."""
+    """Places for so many workers in all, where it is if it is somewhere and that is best; taken from the ledger."""
     if job.suspended_at and not job.placements:
         return put_back(job, ledger, undo)
+    if not job.placements or job.spec.resizes_live:
+        return _extended(job, workers, policy, ledger, undo, memory)
+    return _placed_anew(job, workers, policy, ledger, undo, memory)
+
+
+def _placed_anew(
+    job: Job, workers: int, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory
+) -> tuple[Placement, ...] | None:
+    """It starts again with another size anyway: it leaves where it is for a place with fewer nodes, if there is one.
+
+    Growth may yet be dropped from the plan, so that nobody else may count on the place that it would leave.
+    """
+    mark, before = undo.mark(), dict(memory)
+    found = _extended(job, workers, policy, ledger, undo, memory)
+    if found and _nodes_of(found) == 1:
+        return found
+    undo.back_to(mark)
+    if workers < len(job.placements):
+        undo.give_back(job.shape, job.placements)
+    names = _places(job, (), workers, policy, ledger, memory)
+    if names and (found is None or len(set(names)) < _nodes_of(found)):
+        return tuple(take_on_all(names, job.shape, ledger, undo))
+    undo.back_to(mark)
+    memory.clear()
+    memory.update(before)
+    return _extended(job, workers, policy, ledger, undo, memory) if found else None
+
+
+def _nodes_of(placements: Sequence[Placement]) -> int:
+    return len({placement.node for placement in placements})
+
+
+def _extended(
+    job: Job, workers: int, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory
+) -> tuple[Placement, ...] | None:
+    """Places for so many workers, those it has among them."""
     kept = keep_placements(job.placements, workers)
     if len(kept) < len(job.placements):
         dropped = list(job.placements)

@@ -4,6 +4,7 @@ import gc
 import heapq
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ from schedulearn.core.domain.commands import (
 )
 from schedulearn.core.domain.errors import BadPlan, SchedulearnError
 from schedulearn.core.domain.ids import AttemptId, JobId
-from schedulearn.core.domain.job import Attempt, Job
+from schedulearn.core.domain.job import Attempt, Job, Placement
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.resources import CPUS, GPUS
@@ -57,7 +58,7 @@ class SimOptions:
 
     restart_cost: float = 0.0  # seconds in which a restarted job makes no progress
     checkpoint_every: float = 0.0  # seconds of work between two checkpoints; 0: it saves when it is told to stop
-    locality_penalty: float = 0.0  # part of its speed that a job loses when its workers are on several nodes
+    locality_penalty: float = 0.0  # part of its speed that a job loses on several nodes, where the trace does not know
     node_mtbf: float = 0.0  # mean seconds between two failures of a node; 0: none
     node_repair: float = 3600.0  # seconds until it is back
     seed: int = 0
@@ -330,6 +331,8 @@ class Simulation:
         job, want = model.job, model.trace.gpus
         if not want:
             return 1.0  # how fast it is is for the machine that it shares to say
+        if model.trace.placed:
+            return model.trace.placed(_spread(job.placements)) / model.speedup(want)
         rate = 1.0 if job.workers == want else model.speedup(job.workers) / model.speedup(want)
         if model.locality_penalty and len({placement.node for placement in job.placements}) > 1:
             rate *= 1 - model.locality_penalty
@@ -387,3 +390,8 @@ class Simulation:
         attempts = list(self.state.attempts.values())
         for number in [a.id.job for a in attempts if any(worker.node == name for worker in a.workers)]:
             self._stop(self.state.jobs[number], now, _LOST)
+
+
+def _spread(placements: Sequence[Placement]) -> tuple[int, ...]:
+    """How many workers are on each node, ascending."""
+    return tuple(sorted(Counter(placement.node for placement in placements).values()))

@@ -11,7 +11,7 @@ from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.learning import LearningCurve
 from schedulearn.core.domain.speedup import SpeedUp
 from schedulearn.lab.traces.fields import count, number
-from schedulearn.lab.traces.profiles import MOST_BATCH, Profiles
+from schedulearn.lab.traces.profiles import MOST_BATCH, PlacedSpeed, Profiles
 from schedulearn.lab.traces.table import Rows, Source, read_table
 from schedulearn.lab.traces.types import TraceJob
 
@@ -26,16 +26,17 @@ def read(source: Source) -> Rows[TraceJob]:
     profiles = Profiles(folder)
 
     @cache  # a few models and batch sizes make up a whole workload
-    def curves(model: str, batch: int) -> tuple[SpeedUp, LearningCurve]:
+    def curves(model: str, batch: int) -> tuple[SpeedUp, PlacedSpeed, LearningCurve]:
         profile = profiles.get(model)
-        return profile.speedup(batch), profile.learning(batch)
+        speedup = profile.speedup(batch)
+        return speedup, PlacedSpeed(profile, batch, profile.step_time(1, batch)), profile.learning(batch)
 
     def job(line: int, fields: Sequence[str]) -> TraceJob:
         when, model, replicas, size, label = (field.strip() for field in fields)
         gpus, batch = count("num_replicas", replicas), count("batch_size", size, MOST_BATCH)
         profile = profiles.get(model)
         seconds = profile.iterations(batch) * profile.step_time(gpus, batch)
-        speedup, learning = curves(model, batch)
+        speedup, placed, learning = curves(model, batch)
         return TraceJob(
             label=label or str(line),
             arrival=number("time", when),
@@ -43,6 +44,7 @@ def read(source: Source) -> Rows[TraceJob]:
             gpus=gpus,
             name=model,
             speedup=speedup,
+            placed=placed,
             learning=learning,
             announced=1.0,  # of its epochs
         )

@@ -6,7 +6,8 @@ A folder MODEL/ holds, measured on nodes of 4 GPUs:
 - scalability.csv (may be absent): the same by number of nodes and replicas, for more replicas;
 - validation-B.csv: iterations so far and metric after each epoch, at the total batch size B.
 
-Only packed placements count here: as few nodes as possible. Between measured values everything is linear.
+Packed placements, as few nodes as possible, make the speed-up curve; the others tell what it costs to be scattered.
+Between measured values everything is linear.
 """
 
 from bisect import bisect_left
@@ -39,6 +40,13 @@ class Step(NamedTuple):
     sync: float  # the part of it that exchanges gradients
 
 
+class Placed(NamedTuple):
+    """A measurement by where the replicas were."""
+
+    nodes: tuple[int, ...]  # replicas of each, ascending
+    step: Step
+
+
 class Epoch(NamedTuple):
     iterations: float  # since the start
     metric: float
@@ -47,8 +55,13 @@ class Epoch(NamedTuple):
 class Profile:
     """One model. Sizes and batches that it cannot answer for raise `BadRow`."""
 
-    def __init__(self, name: str, steps: Iterable[Step], epochs: dict[int, list[Epoch]]) -> None:
+    def __init__(
+        self, name: str, steps: Iterable[Step], epochs: dict[int, list[Epoch]], scattered: Iterable[Placed] = ()
+    ) -> None:
         self.name = name
+        self._scattered: dict[tuple[int, ...], list[Step]] = {}  # by replicas of each node, then as above
+        for nodes, step in sorted(scattered):
+            self._scattered.setdefault(nodes, []).append(step)
         self._steps: dict[int, list[Step]] = {}  # by replicas, then ascending by local batch
         for step in sorted(steps):
             self._steps.setdefault(step.replicas, []).append(step)
@@ -74,8 +87,19 @@ class Profile:
         limit = min(self._local_limit(below), self._local_limit(above))
         local = ceil(batch / replicas)
         passes = ceil(local / limit)
-        small, large = (self._measured(size, ceil(local / passes), passes) for size in (below, above))
+        small, large = (_at(self._steps[size], ceil(local / passes), passes) for size in (below, above))
         return _between(below, small, above, large, replicas)
+
+    def placed_step_time(self, nodes: tuple[int, ...], batch: int) -> float:
+        """The same where the replicas of each node are known (ascending); as if packed where that was not measured."""
+        replicas = sum(nodes)
+        steps = self._scattered.get(nodes)
+        if steps is None or replicas > self.most_replicas(batch):
+            return self.step_time(min(replicas, self.most_replicas(batch)), batch)
+        local = ceil(batch / replicas)
+        limit = min(steps[-1].local_batch, LARGEST_LOCAL_BATCH.get(self.name, MOST_BATCH))
+        passes = ceil(local / limit)
+        return _at(steps, ceil(local / passes), passes)
 
     def speedup(self, batch: int) -> SpeedUp:
         """s(n) at a fixed total batch; s(m) = m for the smallest measured m and below."""
@@ -102,14 +126,6 @@ class Profile:
     def _local_limit(self, size: int) -> int:
         return min(self._steps[size][-1].local_batch, LARGEST_LOCAL_BATCH.get(self.name, MOST_BATCH))
 
-    def _measured(self, size: int, local: int, passes: int) -> float:
-        steps = self._steps[size]
-        batches = [step.local_batch for step in steps]
-        low, high = (steps[batches.index(batch)] for batch in _around(batches, local))
-        seconds = _between(low.local_batch, low.seconds, high.local_batch, high.seconds, local)
-        sync = _between(low.local_batch, low.sync, high.local_batch, high.sync, local)
-        return seconds + (passes - 1) * (seconds - sync)  # only the last pass exchanges gradients
-
     def _curve(self, batch: int) -> list[Epoch]:
         sizes = list(self._epochs)
         if not sizes[0] <= batch <= sizes[-1]:
@@ -117,6 +133,22 @@ class Profile:
         low, high = _around(sizes, batch)
         pairs = zip(self._epochs[low][: self._last], self._epochs[high][: self._last], strict=True)
         return [Epoch(*(_between(low, a, high, b, batch) for a, b in zip(*pair, strict=True))) for pair in pairs]
+
+
+class PlacedSpeed:
+    """How fast a job of this model is where its replicas are, against one replica. Asked at every start: kept."""
+
+    __slots__ = ("_batch", "_known", "_one", "_profile")
+
+    def __init__(self, profile: Profile, batch: int, one: float) -> None:
+        """`one`: seconds of an iteration with one replica."""
+        self._profile, self._batch, self._one = profile, batch, one
+        self._known: dict[tuple[int, ...], float] = {}
+
+    def __call__(self, nodes: tuple[int, ...]) -> float:
+        if nodes not in self._known:
+            self._known[nodes] = self._one / self._profile.placed_step_time(nodes, self._batch)
+        return self._known[nodes]
 
 
 class Profiles:
@@ -147,7 +179,8 @@ class Profiles:
         placements = folder / "placements.csv"
         if not placements.is_file():
             raise BadRow(f"no profile of {model}: there is no {placements}")
-        packed = self._keep(placements, _placements(placements))
+        placed = self._keep(placements, _placements(placements))
+        packed = [one.step for one in placed if _is_packed(one.nodes)]
         known = {step.replicas for step in packed}
         scalability = folder / "scalability.csv"
         if scalability.is_file():
@@ -157,7 +190,7 @@ class Profiles:
         if not packed or not epochs:
             what = "packed placement in placements.csv" if not packed else "epoch in validation-B.csv"
             raise BadRow(f"no profile of {model}: there is no usable {what} of {folder}")
-        return Profile(model, packed, epochs)
+        return Profile(model, packed, epochs, [one for one in placed if not _is_packed(one.nodes)])
 
     def _keep(self, path: Path, rows: Rows[T | None]) -> list[T]:
         made, problems = rows
@@ -165,11 +198,11 @@ class Profiles:
         return [one for one in made if one is not None]
 
 
-def _placements(path: Path) -> Rows[Step | None]:
-    def step(_line: int, fields: Sequence[str]) -> Step | None:
+def _placements(path: Path) -> Rows[Placed | None]:
+    def step(_line: int, fields: Sequence[str]) -> Placed | None:
         placement, *times = fields
         nodes = _nodes(placement.strip())
-        return _step(sum(nodes), *times) if _is_packed(nodes) else None
+        return Placed(tuple(sorted(nodes)), _step(sum(nodes), *times))
 
     return read_table(Source(path, read_lines(path)), ("placement", "local_bsz", "step_time", "sync_time"), step)
 
@@ -215,6 +248,15 @@ def _is_packed(nodes: Sequence[int]) -> bool:
     """As few nodes as possible: all full but one, whichever that is."""
     full, rest = divmod(sum(nodes), NODE_GPUS)
     return sorted(nodes) == sorted([NODE_GPUS] * full + [rest] * (rest > 0))
+
+
+def _at(steps: Sequence[Step], local: int, passes: int) -> float:
+    """Seconds of an iteration with so many passes over this batch of one replica."""
+    batches = [step.local_batch for step in steps]
+    low, high = (steps[batches.index(batch)] for batch in _around(batches, local))
+    seconds = _between(low.local_batch, low.seconds, high.local_batch, high.seconds, local)
+    sync = _between(low.local_batch, low.sync, high.local_batch, high.sync, local)
+    return seconds + (passes - 1) * (seconds - sync)  # only the last pass exchanges gradients
 
 
 def _around(known: Sequence[int], wanted: int) -> tuple[int, int]:

@@ -1,11 +1,13 @@
 """What every reader gives: jobs with their true durations, and what was wrong with the file."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from schedulearn.core.domain.learning import LearningCurve
 from schedulearn.core.domain.spec import Target
 from schedulearn.core.domain.speedup import SpeedUp
+
+PlacedSpeed = Callable[[tuple[int, ...]], float]  # by the workers of each node, ascending; one worker: 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class TraceJob:
     deadline: float | None = None  # seconds on the same clock as `arrival`
     workers: tuple[int, int] | None = None  # smallest and largest number of workers; None: the trace does not say
     speedup: SpeedUp | None = None  # measured; None: the assumed one
+    placed: PlacedSpeed | None = None  # what it is where its workers are; None: see `SimOptions.locality_penalty`
     cpus: float = 0.0  # cores that each worker keeps busy when it is alone; 0: cores do not matter to it
     learning: LearningCurve | None = None  # what it reports as it gets on; None: not known
     target: Target | None = None  # what its metric should reach; None, or without a learning curve: nothing
