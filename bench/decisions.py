@@ -22,6 +22,7 @@ from schedulearn.lab.sim.cluster import nodes_from_list, parse_cluster
 from schedulearn.lab.sim.engine import SimOptions, Simulation
 from schedulearn.lab.sim.learned import LearnedFacts
 from schedulearn.lab.sim.metrics import Result
+from schedulearn.lab.traces.elastic import made_elastic
 from schedulearn.lab.traces.registry import load
 from schedulearn.lab.traces.types import TraceJob, Workload
 
@@ -58,7 +59,7 @@ class Case:
         if self.trace == MIXED:
             return _mixed()
         path = self.trace if self.is_quick else str(traces / self.trace)
-        return load(path, jobs=self.jobs, gpus=sum(int(node.capacity["gpus"]) for node in self.nodes()))
+        return made_elastic(load(path, jobs=self.jobs, gpus=sum(int(node.capacity["gpus"]) for node in self.nodes())))
 
 
 MIXED = "synthetic:mixed"

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schedulearn.core.control.decide import decide
-from schedulearn.core.control.hysteresis import drop_what_does_not_pay
+from schedulearn.core.control.hysteresis import Hysteresis
 from schedulearn.core.control.restore import restore
 from schedulearn.core.policies.catalogue.presets import PRESETS
 from support.builders import OK, World, job, node
@@ -40,8 +40,8 @@ _clusters = st.lists(st.tuples(st.integers(1, 8), st.integers(0, 4)), min_size=1
 
 def _nothing_idle(w: World) -> None:
     """Whoever still waits really does not fit."""
-    decision = decide(w.policy, w.state.queue, w.state.ledger, w.state.adjustable, w.now, w.memory)
-    drop_what_does_not_pay(w.state, decision, w.now)  # who has just lost a worker does not grow yet
+    hysteresis = Hysteresis(w.state, w.now)  # who has just lost a worker does not grow yet
+    decision = decide(w.policy, w.state.queue, w.state.ledger, w.state.adjustable, w.now, w.memory, (), hysteresis)
     assert decision.grants == [], "the decision before left something that fits"
 
 

@@ -31,7 +31,8 @@ def workload(rows: list[tuple[int, int, int, bool]]) -> Workload:
     jobs = []
     for i, (arrival, duration, gpus, wide) in enumerate(rows):
         deadline = float(arrival + 3 * duration) if wide else None
-        jobs.append(TraceJob(str(i), float(arrival), float(duration), gpus, user="u", name="n", deadline=deadline))
+        about = {"user": "u", "name": "n", "deadline": deadline, "workers": (1, 2 * gpus)}
+        jobs.append(TraceJob(str(i), float(arrival), float(duration), gpus, **about))
     return Workload("random", jobs)
 
 

@@ -109,7 +109,8 @@ def test_the_same_decisions_in_the_same_order(preset: str, tmp_path: Path, monke
     monkeypatch.setattr(LiveFacts, "restart_cost", lambda *_: 0.0)  # as in the simulation
     rng = random.Random(7)
     traces = [
-        TraceJob(str(i), float(rng.randint(0, 300)), float(rng.randint(5, 4000)), rng.randint(1, 4)) for i in range(25)
+        TraceJob(str(i), float(rng.randint(0, 300)), float(rng.randint(5, 4000)), gpus, workers=(1, 2 * gpus))
+        for i, gpus in enumerate(rng.choices([1, 2, 3, 4], k=25))
     ]
     traces.sort(key=lambda job: job.arrival)
     policy = build_policy(preset, params=PARAMS.get(preset))

@@ -38,7 +38,7 @@ def results(study: Study) -> list[Result]:
 
 
 def summary(**changes: Any) -> dict[str, Any]:
-    keys = ("avg_jct", "p50_jct", "p95_jct", "p99_jct", "avg_wait", "makespan", "utilization", "preemptions",
+    keys = ("avg_jct", "p50_jct", "p95_jct", "p99_jct", "avg_wait", "makespan", "utilization", "useful", "preemptions",
             "migrations", "migration_seconds", "resizes", "missed_deadlines", "deadlines", "lost_work",
             "wall_seconds")  # fmt: skip
     return {**dict.fromkeys(keys, 0.0), "completed": 1, **changes}

@@ -25,7 +25,7 @@ def workload(rows: list[tuple[int, int, int, int]]) -> Workload:
     return Workload(
         "random",
         [
-            TraceJob(str(i), float(at), float(duration), gpus, speedup=CURVES[curve])
+            TraceJob(str(i), float(at), float(duration), gpus, workers=(1, 2 * gpus), speedup=CURVES[curve])
             for i, (at, duration, gpus, curve) in enumerate(rows)
         ],
     )

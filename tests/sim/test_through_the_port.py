@@ -38,7 +38,8 @@ Stay = tuple[float, float, int, int]  # (from, to, job, workers)
 def workload(seed: int) -> Workload:
     rng = random.Random(seed)
     jobs = [
-        TraceJob(str(i), float(rng.randint(0, 300)), float(rng.randint(5, 4000)), rng.randint(1, 4)) for i in range(25)
+        TraceJob(str(i), float(rng.randint(0, 300)), float(rng.randint(5, 4000)), gpus, workers=(1, 2 * gpus))
+        for i, gpus in enumerate(rng.choices([1, 2, 3, 4], k=25))
     ]
     return Workload("random", sorted(jobs, key=lambda job: job.arrival))
 
@@ -128,7 +129,8 @@ class ThroughThePort:
         return 1.0 if job.workers == want else speedup(job.workers) / speedup(want)
 
     def _trace(self, number: JobId) -> TraceJob:
-        return TraceJob(str(number), 0.0, self.left[number], self._want(number))
+        want = self._want(number)
+        return TraceJob(str(number), 0.0, self.left[number], want, workers=(1, 2 * want))
 
     def _want(self, number: JobId) -> int:
         return self.state.jobs[number].shape.workers.want

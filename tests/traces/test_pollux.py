@@ -19,7 +19,7 @@ def test_a_job_has_its_measured_duration_and_curves(write, profile):
     assert (job.label, job.arrival, job.gpus, job.name) == ("tiny-0", 107.0, 2, "tiny")
     assert job.duration == 400 * 2.5  # a local batch of 8 on two replicas of one node
     assert (job.learning.goal, job.learning.points()) == ("max", [(0.25, 0.5), (1.0, 0.8)])
-    assert job.workers is None
+    assert job.workers == (1, 5)
 
 
 @pytest.mark.parametrize(
@@ -159,3 +159,16 @@ def test_a_profile_without_scalability_ends_at_its_placements(write, profile, tm
     profile()
     (tmp_path / "profiles/tiny/scalability.csv").unlink()
     assert job_of(write, "j,0,tiny,1,32").speedup.most == 6
+
+
+@pytest.mark.parametrize(("nodes", "step"), [((1,), 4.0), ((2,), 2.5), ((1, 1), 9.0)])
+def test_where_its_replicas_are_tells_how_fast_it_is(write, profile, nodes, step):
+    profile()
+    assert job_of(write, "j,0,tiny,1,16").placed(nodes) == pytest.approx(4.0 / step)
+
+
+@pytest.mark.parametrize("nodes", [(1, 4), (1, 1, 1), (1, 1, 1, 1)])
+def test_a_placement_that_was_not_measured_is_taken_for_a_packed_one(write, profile, nodes):
+    profile()
+    job = job_of(write, "j,0,tiny,1,16")
+    assert job.placed(nodes) == pytest.approx(job.speedup(sum(nodes)))

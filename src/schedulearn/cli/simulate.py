@@ -67,7 +67,10 @@ def _say(figures: Json) -> None:
             ("fairness ρ: mean, worst", _factors(figures, "mean_rho", "worst_rho")),
             ("starved", _starved(figures)),
             ("makespan", _time(figures["makespan"])),
-            (f"{figures['used_of']} in use", f"{100 * figures['utilization']:.1f} %"),
+            (
+                f"{figures['used_of']} in use",
+                f"{100 * figures['utilization']:.1f} %, usefully {100 * figures['useful']:.1f} %",
+            ),
             (
                 "pre-empted, moved, resized",
                 " ".join(f"{figures[k]:,}" for k in ("preemptions", "migrations", "resizes")),

@@ -47,6 +47,10 @@ def sim_options(
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Policies know true durations, speed-ups and restart costs.")
     ] = False,
+    elastic: Annotated[
+        bool,
+        typer.Option("--elastic", help="Let jobs without a range of workers have 1 to twice as many as they ask for."),
+    ] = False,
     restart_cost: Annotated[Duration, option("S", "Time lost when a job starts again.")] = "0",
     checkpoint_every: Annotated[
         Duration, option("S", "Work between two checkpoints; 0: a job saves when it is stopped.")
@@ -77,8 +81,8 @@ def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
     from schedulearn.lab.report.files import make_folder
     from schedulearn.lab.sim.run import BadRequest, Request, prepare
 
-    names = ("format", "profiles", "oracle", "restart_cost", "checkpoint_every", "locality_penalty", "node_mtbf",
-             "node_repair", "seed", "jobs", "strict", "cluster")  # fmt: skip
+    names = ("format", "profiles", "oracle", "elastic", "restart_cost", "checkpoint_every", "locality_penalty",
+             "node_mtbf", "node_repair", "seed", "jobs", "strict", "cluster")  # fmt: skip
     request = Request(
         policies=policies,
         trace=given["trace"] or "",

@@ -480,17 +480,13 @@ def place_workers(
 def _placed_anew(
     job: Job, workers: int, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory
 ) -> tuple[Placement, ...] | None:
-    """It starts again with another size anyway: it leaves where it is for a place with fewer nodes, if there is one.
-
-    Growth may yet be dropped from the plan, so that nobody else may count on the place that it would leave.
-    """
+    """It starts again with another size anyway: it leaves where it is for a place with fewer nodes, if there is one."""
     mark, before = undo.mark(), dict(memory)
     found = _extended(job, workers, policy, ledger, undo, memory)
     if found and _nodes_of(found) == 1:
         return found
     undo.back_to(mark)
-    if workers < len(job.placements):
-        undo.give_back(job.shape, job.placements)
+    undo.give_back(job.shape, job.placements)
     names = _places(job, (), workers, policy, ledger, memory)
     if names and (found is None or len(set(names)) < _nodes_of(found)):
         return tuple(take_on_all(names, job.shape, ledger, undo))

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from schedulearn.core.control.allocation import Decision
 from schedulearn.core.control.apply import apply
 from schedulearn.core.control.decide import decide
+from schedulearn.core.control.hysteresis import Hysteresis
 from schedulearn.core.control.migrate import Board, migrate
 from schedulearn.core.control.reconcile import nothing_to_decide, reconcile, start_ready
 from schedulearn.core.control.state import State
@@ -54,7 +55,8 @@ def _decide(state: State, policy: Policy, now: float) -> Decision | None:
     if policy.place.surveys:
         state.memory = dict(state.memory)
         policy.place.survey(Board(state, now), state.memory)
-    decision = decide(policy, state.queue, state.ledger, state.adjustable, now, state.memory)
+    hysteresis = Hysteresis(state, now)
+    decision = decide(policy, state.queue, state.ledger, state.adjustable, now, state.memory, hysteresis=hysteresis)
     reconcile(state, decision, now)
     state.watch_turns(now)
     return decision

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from schedulearn.core.control.allocation import AllocationPass, Decision, Grant, Undo, place_elsewhere, place_workers
 from schedulearn.core.control.cores import CoresPass
 from schedulearn.core.control.fast_path import start_all
-from schedulearn.core.control.hysteresis import pays_to_move
+from schedulearn.core.control.hysteresis import Hysteresis, pays_to_move
 from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.queue import Queue
 from schedulearn.core.control.running_jobs import RunningJobs
@@ -29,8 +29,11 @@ def decide(
     now: float,
     memory: Memory,
     shown: Collection[Shape] = (),
+    hysteresis: Hysteresis | None = None,
 ) -> Decision:
     """Look, try and undo: neither queue, ledger, jobs nor the given memory is changed.
+
+    Growth that does not pay yet (`hysteresis`) is left out of the plan; None: all growth pays.
 
     Of the shapes `shown` it is told exactly why they are refused, also where that follows from what others ask for.
     """
@@ -49,7 +52,7 @@ def decide(
             if policy.counts_cores and pool == CPUS:
                 _decide_cores(policy, queue, ledger, mine, now, undo, decision)
             elif not start_all(pool, policy, queue, ledger, mine, undo, decision):
-                _decide_pool(pool, policy, queue, ledger, mine, now, undo, decision, shown)
+                _decide_pool(pool, policy, queue, ledger, mine, now, undo, decision, shown, hysteresis)
     finally:
         undo.all()
     return decision
@@ -65,6 +68,7 @@ def _decide_pool(
     undo: Undo,
     decision: Decision,
     shown: Collection[Shape],
+    hysteresis: Hysteresis | None,
 ) -> None:
     """Ask the allocate stage; where a job that was given slots has no place, ask it again without that job."""
     limits: dict[Shape, int] = {}
@@ -77,7 +81,7 @@ def _decide_pool(
             wake = policy.allocate.allocate(allocation)
         finally:
             allocation.end()
-        placing, failed = _place(pool, policy, ledger, allocation, undo, memory)
+        placing, failed = _place(pool, policy, ledger, allocation, undo, memory, hysteresis)
         if failed is None:
             break
         undo.back_to(mark)
@@ -90,7 +94,7 @@ def _decide_pool(
     decision.passed += allocation.passed
     for shape, job in no_place.items():
         decision.refusals.setdefault(shape, (job, NoPlace()))
-    decision.wake_at = _sooner(decision.wake_at, wake)
+    decision.wake_at = _sooner(_sooner(decision.wake_at, wake), placing.wake_at)
 
 
 def _decide_cores(
@@ -113,13 +117,19 @@ def _sooner(one: float | None, other: float | None) -> float | None:
 
 
 def _place(
-    pool: str, policy: Policy, ledger: Ledger, allocation: AllocationPass, undo: Undo, memory: Memory
+    pool: str,
+    policy: Policy,
+    ledger: Ledger,
+    allocation: AllocationPass,
+    undo: Undo,
+    memory: Memory,
+    hysteresis: Hysteresis | None,
 ) -> tuple["_Placing", Job | None]:
     """Find places for all that was given; who has none, if somebody has not.
 
     Newcomers go around the places of suspended jobs. Where one then has no place, all are placed when it is their turn.
     """
-    placing = _Placing(policy, ledger, allocation, undo, memory)
+    placing = _Placing(policy, ledger, allocation, undo, memory, hysteresis)
     if not allocation.suspended:
         return placing, placing.place_all()
     mark, before = undo.mark(), dict(memory)
@@ -128,7 +138,7 @@ def _place(
         undo.back_to(mark)
         memory.clear()
         memory.update(before)
-        placing = _Placing(policy, ledger, allocation, undo, memory)
+        placing = _Placing(policy, ledger, allocation, undo, memory, hysteresis)
         failed = placing.place_all()
     if not failed and policy.order.suspends and not policy.allocate.elastic:
         placing.move_stopped(pool)
@@ -138,9 +148,18 @@ def _place(
 class _Placing:
     """Gives back what was taken from jobs, then finds places for what was given."""
 
-    def __init__(self, policy: Policy, ledger: Ledger, allocation: AllocationPass, undo: Undo, memory: Memory) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        ledger: Ledger,
+        allocation: AllocationPass,
+        undo: Undo,
+        memory: Memory,
+        hysteresis: Hysteresis | None,
+    ) -> None:
         self._policy, self._ledger, self._undo, self._memory = policy, ledger, undo, memory
-        self._allocation = allocation
+        self._allocation, self._hysteresis = allocation, hysteresis
+        self.wake_at: float | None = None  # when growth that was left out may pay
         self.stopped = allocation.stopped()
         self.grants: list[Grant] = []
         self._placed: list[Shape] = []
@@ -199,8 +218,19 @@ class _Placing:
             if not job.placements and not self._start(job, workers):
                 return job
             if job.placements and workers > len(job.placements):
-                self._resize(job, workers)
+                self._grow(job, workers)
         return None
+
+    def _grow(self, job: Job, workers: int) -> None:
+        """Where that pays now."""
+        asks, mark = self._hysteresis, self._undo.mark()
+        again = asks.again(job, workers) if asks else None
+        if again is None and self._resize(job, workers) and asks:
+            again = asks.again_there(job, len({placement.node for placement in self.grants[-1].placements}))
+            if again is not None:
+                self._undo.back_to(mark)
+                self.grants.pop()
+        self.wake_at = _sooner(self.wake_at, again)
 
     def placed_of(self, shape: Shape) -> int:
         return sum(1 for other in self._placed if other is shape)
@@ -215,10 +245,11 @@ class _Placing:
         self.grants.append(Grant(job.id, placements))
         return True
 
-    def _resize(self, job: Job, workers: int) -> None:
+    def _resize(self, job: Job, workers: int) -> bool:
         mark = self._undo.mark()
         placements = place_workers(job, workers, self._policy, self._ledger, self._undo, self._memory)
         if placements is None:
             self._undo.back_to(mark)  # no place for more: it stays as it is
-        else:
-            self.grants.append(Grant(job.id, placements))
+            return False
+        self.grants.append(Grant(job.id, placements))
+        return True

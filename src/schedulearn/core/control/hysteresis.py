@@ -3,7 +3,6 @@
 import math
 
 from schedulearn.core.control import live_resize
-from schedulearn.core.control.allocation import Decision, Grant
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.spec import Launcher
@@ -15,41 +14,34 @@ HOT_COST, HOT_PATIENCE = 1.0, 5.0  # the same, in seconds, for a job that change
 MOVING = 0.01  # the part of its time, so far and to come, that a job may spend on moving
 
 
-def drop_what_does_not_pay(state: State, decision: Decision, now: float) -> None:
-    """Take growth out of the plan that comes too soon or costs more than it brings. Inert where restarts are free."""
-    kept = []
-    for grant in decision.grants:
-        job = state.jobs.get(grant.job)
-        if job is None or job.id not in state.attempts or not 0 < job.workers < len(grant.placements):
-            kept.append(grant)
-            continue
-        if job.spec.resizes_live and job.state is JobState.RUNNING:
-            again = _hot_again(state, job, grant, now)
-        else:
-            again = _worth(state, job, grant, state.facts.restart_cost(job), PATIENCE, now)
-        if again is None:
-            kept.append(grant)
-        else:
-            decision.wake_at = min(decision.wake_at or math.inf, again)
-    decision.grants = kept
+class Hysteresis:
+    """Asked before running jobs are given more. Inert where restarts are free."""
 
+    def __init__(self, state: State, now: float) -> None:
+        self._state, self._now = state, now
 
-def _worth(state: State, job: Job, grant: Grant, cost: float, patience: float, now: float) -> float | None:
-    """None if it pays, else when to ask again: more may be known of it by then."""
-    is_time = state.slots_freed or now >= job.resized_at + patience
-    if cost <= 0 or (is_time and _pays(job, grant, cost, now, state.facts)):
-        return None
-    return now + patience
+    def again(self, job: Job, workers: int) -> float | None:
+        """None: growing to so many pays now; else when to ask again, as more may be known of it by then."""
+        state = self._state
+        if job.id not in state.attempts:
+            return None  # it has not started yet
+        if not (job.spec.resizes_live and job.state is JobState.RUNNING):
+            return self._worth(job, workers, state.facts.restart_cost(job), PATIENCE)
+        at = live_resize.may_grow_at(state, state.attempts[job.id])
+        if self._now < at:
+            return at
+        return self._worth(job, workers, min(HOT_COST, state.facts.restart_cost(job)), HOT_PATIENCE)
 
+    def again_there(self, job: Job, nodes: int) -> float | None:
+        """The same, once it is known on how many nodes it would be."""
+        on_one = job.spec.launcher is Launcher.HOROVOD and job.spec.resizes_live and job.state is JobState.RUNNING
+        return self._now + PATIENCE if on_one and nodes > 1 else None
 
-def _hot_again(state: State, job: Job, grant: Grant, now: float) -> float | None:
-    """The same for one that grows without a restart."""
-    at = live_resize.may_grow_at(state, state.attempts[job.id])
-    if now < at:
-        return at
-    if job.spec.launcher is Launcher.HOROVOD and len({placement.node for placement in grant.placements}) > 1:
-        return now + PATIENCE  # all of them must be on one node
-    return _worth(state, job, grant, min(HOT_COST, state.facts.restart_cost(job)), HOT_PATIENCE, now)
+    def _worth(self, job: Job, workers: int, cost: float, patience: float) -> float | None:
+        is_time = self._state.slots_freed or self._now >= job.resized_at + patience
+        if cost <= 0 or (is_time and _pays(job, workers, cost, self._now, self._state.facts)):
+            return None
+        return self._now + patience
 
 
 def pays_to_move(job: Job, now: float, facts: Facts) -> bool:
@@ -59,11 +51,11 @@ def pays_to_move(job: Job, now: float, facts: Facts) -> bool:
     return facts.restart_cost(job) <= MOVING * min(now - job.resized_at, facts.remaining(job, now))
 
 
-def _pays(job: Job, grant: Grant, cost: float, now: float, facts: Facts) -> bool:
+def _pays(job: Job, workers: int, cost: float, now: float, facts: Facts) -> bool:
     speedup, want = facts.speedup(job), job.shape.workers.want
     remaining = facts.remaining(job, now)
     if not math.isfinite(remaining):
-        return speedup(len(grant.placements)) > speedup(job.workers)
+        return speedup(workers) > speedup(job.workers)
     as_it_is = remaining * speedup(want) / speedup(job.workers)
-    resized = remaining * speedup(want) / speedup(len(grant.placements)) + cost
+    resized = remaining * speedup(want) / speedup(workers) + cost
     return resized < as_it_is

@@ -3,7 +3,6 @@
 from schedulearn.core.control import cores, growth, live_resize, moves
 from schedulearn.core.control.allocation import Decision
 from schedulearn.core.control.free import Leaving, free_now
-from schedulearn.core.control.hysteresis import drop_what_does_not_pay
 from schedulearn.core.control.resizing import resize
 from schedulearn.core.control.running import go_on, suspend, suspends
 from schedulearn.core.control.state import State
@@ -41,7 +40,6 @@ def check(state: State, decision: Decision) -> None:
 def reconcile(state: State, decision: Decision, now: float) -> None:
     """Write a decision into the state, and collect the commands that follow."""
     check(state, decision)
-    drop_what_does_not_pay(state, decision, now)
     before = {grant.job: state.jobs[grant.job].placements for grant in decision.grants}
     stopped = [state.jobs[number] for number in decision.stops]
     suspended = {job.id for job in stopped if suspends(state, job)}

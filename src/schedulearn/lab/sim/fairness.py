@@ -22,6 +22,7 @@ class Demand(NamedTuple):
     arrival: float
     duration: float  # alone, at the size that it wants
     slots: float  # that this is
+    useful: float = 0.0  # slots that would do as much, if each did as much as one alone
     label: str = ""
     user: str = ""
 

@@ -31,6 +31,7 @@ METRICS = (
     Metric("avg_wait", "avg wait", "time"),
     Metric("makespan", "makespan", "time"),
     Metric("utilization", "used", "share", max),
+    Metric("useful", "useful", "share", max),
     Metric("preemptions", "pre-empted", "count"),
     Metric("migrations", "moved", "count", always=False),
     Metric("migration_seconds", "lost moving", "time", always=False),

@@ -141,6 +141,7 @@ class Result:
             "makespan": makespan,
             "used_of": self.unit,
             "utilization": self.busy / (self.slots * makespan) if makespan > 0 and self.slots else 0.0,
+            "useful": self._useful() / (self.slots * makespan) if makespan > 0 and self.slots else 0.0,
             "preemptions": sum(job.preemptions for job in self.jobs),
             "migrations": sum(job.migrations for job in self.jobs),
             "migration_seconds": sum(job.migration_seconds for job in self.jobs),
@@ -155,6 +156,11 @@ class Result:
             "wall_seconds": self.wall_seconds,
             "estimates": self.estimates,
         }
+
+    def _useful(self) -> float:
+        """Slot-seconds, where a second worker that makes a job half as fast again counts as a half."""
+        done = (self.demands[job.serial - 1] for job in self.jobs) if self.demands else ()
+        return sum(demand.duration * demand.useful for demand in done)
 
     def treated(self) -> list[Treated]:
         """What became of each completed job, beside what equal shares would have made of it."""
@@ -247,7 +253,8 @@ class Recorder:
 
     def _demand(self, job: TraceJob) -> Demand:
         slots = job.cpus * (job.gpus or 1) if self.in_cores else job.gpus
-        return Demand(job.arrival, job.duration, slots, job.label, job.user)
+        useful = job.speedup(job.gpus) if job.speedup and not self.in_cores else slots
+        return Demand(job.arrival, job.duration, slots, useful, job.label, job.user)
 
     def shares(self, now: float, node: NodeName, job: JobId, cores: float, limit: float) -> None:
         """The job uses so many cores of this machine from now on."""

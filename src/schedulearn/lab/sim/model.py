@@ -27,8 +27,8 @@ class JobModel:
     def __init__(self, job: Job, trace: TraceJob, restart_cost: float = 0.0, locality_penalty: float = 0.0) -> None:
         self.job, self.trace = job, trace
         self.restart_cost = restart_cost  # seconds in which it makes no progress when it is started again
-        self.locality_penalty = locality_penalty  # part of its speed that it loses on several nodes
         self.speedup = trace.speedup or assumed_speedup(job.shape.workers.max)
+        self.locality_penalty = _measured_penalty(trace) if trace.placed else locality_penalty
         self.version = 0  # tells an end that was planned before a change from the present one
         self.saved = trace.duration  # work left at the last checkpoint
         self.lost = 0.0  # work that had to be done again
@@ -143,6 +143,14 @@ class JobModel:
             self._log.append((now, left, 0.0))
 
 
+def _measured_penalty(trace: TraceJob) -> float:
+    """The part of its speed that it loses on two nodes."""
+    if trace.placed is None or trace.gpus < 2:
+        return 0.0
+    half = trace.gpus // 2
+    return max(0.0, 1 - trace.placed((half, trace.gpus - half)) / trace.placed((trace.gpus,)))
+
+
 def _points_to_target(trace: TraceJob) -> int | None:
     if trace.target is None or trace.learning is None:
         return None
@@ -189,11 +197,11 @@ class SpecMaker:
         return Workers(), WorkerResources(cpus_min=1 if self._elastic else asked, cpus_max=asked)
 
     def _workers(self, trace: TraceJob) -> Workers:
-        """Traces without ranges: rigid policies use what was asked for; elastic ones 1 to twice as many."""
+        """What was asked for; under elastic policies the range that the trace says, if it says one."""
         want = trace.gpus
-        if not self._elastic:
+        if not self._elastic or trace.workers is None:
             return Workers(want, want, want)
-        least, most = trace.workers or (1, 2 * want)
+        least, most = trace.workers
         return Workers(least, min(max(want, least), most), most)
 
 

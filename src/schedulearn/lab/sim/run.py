@@ -25,6 +25,7 @@ from schedulearn.lab.sim.facts import OracleFacts, SimulatedFacts
 from schedulearn.lab.sim.learned import LearnedFacts
 from schedulearn.lab.sim.metrics import Result
 from schedulearn.lab.sim.replay import workload_of
+from schedulearn.lab.traces.elastic import made_elastic
 from schedulearn.lab.traces.registry import load
 from schedulearn.lab.traces.synthetic import is_synthetic
 from schedulearn.lab.traces.types import Workload
@@ -57,6 +58,7 @@ class Request:
     stages: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     oracle: bool = False
+    elastic: bool = False  # jobs of a trace without ranges can change their size
     restart_cost: str = "0"
     checkpoint_every: str = "0"
     locality_penalty: float = 0.0
@@ -122,6 +124,8 @@ def prepare(request: Request) -> Study:
     options = _options(request)
     choices = choose(request.policies, request.stages, request.params, request.seed)
     workload = _workload(request, _slots(nodes))
+    if request.elastic:
+        workload = made_elastic(workload, request.seed or 0)
     _check_slots(workload, nodes)
     return Study(workload, nodes, choices, options, request.cluster, request.oracle)
 

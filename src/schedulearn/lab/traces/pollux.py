@@ -15,6 +15,7 @@ from schedulearn.lab.traces.profiles import MOST_BATCH, PlacedSpeed, Profiles
 from schedulearn.lab.traces.table import Rows, Source, read_table
 from schedulearn.lab.traces.types import TraceJob
 
+MOST_WORKERS = 64  # of any job, as in Pollux's own simulations
 COLUMNS = ("time", "application", "num_replicas", "batch_size")
 
 
@@ -43,6 +44,7 @@ def read(source: Source) -> Rows[TraceJob]:
             duration=seconds,
             gpus=gpus,
             name=model,
+            workers=(1, min(MOST_WORKERS, speedup.most)),
             speedup=speedup,
             placed=placed,
             learning=learning,
