@@ -10,7 +10,7 @@ from schedulearn.lab.experiments.catalogue import CATALOGUE
 from schedulearn.lab.experiments.measures import average, makespan, paired
 from schedulearn.lab.experiments.runner import run_simulated
 from schedulearn.lab.experiments.tables import interval
-from schedulearn.lab.experiments.types import OURS
+from schedulearn.lab.experiments.types import OURS_TOLD
 from schedulearn.lab.experiments.workloads import Arrivals, Draw, Jobs
 from schedulearn.lab.traces.types import TraceJob
 
@@ -71,8 +71,8 @@ def measure() -> Figures:
 
 def _add(figures: Figures, name: str, words: str, jobs: Jobs, seeds: int) -> None:
     experiment = CATALOGUE[name]
-    outcome = run_simulated(replace(experiment, jobs=jobs, variants=(experiment.baseline, OURS)), seeds)
-    pairs = list(zip(outcome.base, outcome.runs[OURS.label], strict=True))
+    outcome = run_simulated(replace(experiment, jobs=jobs, variants=(experiment.baseline, OURS_TOLD)), seeds)
+    pairs = list(zip(outcome.base, outcome.runs[OURS_TOLD.label], strict=True))
     change = paired([average(base) for base, _ in pairs], [average(ours) for _, ours in pairs])
     ratios = [makespan(ours) / makespan(base) for base, ours in pairs]
     slowest = max(b.jct / a.jct for base, ours in pairs for a, b in zip(base.jobs, ours.jobs, strict=True))

@@ -339,3 +339,27 @@ def test_no_body_breaks_the_service(ann: Any, body: dict[str, Any]) -> None:
     if answer.status_code == 422:
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["errors"][0].keys() == {"field", "problem", "allowed"}
+
+
+def test_a_job_in_the_form_of_the_first_schedulearn_is_answered_with_the_present_one(ann: Any) -> None:
+    old = {"jobname": "cifar", "jobtype": "Pytorch", "image": "torch", "command": "python train.py", "requiredgpus": 3}
+    answer = ann.post(JOBS, json=old)
+    assert answer.status_code == 422
+    body = answer.json()
+    assert body["field"] == "jobname"
+    assert "the first Schedulearn" in body["detail"]
+    found = json.loads(body["allowed"])
+    expected = {"name": "cifar", "image": "torch", "command": "python train.py"}
+    assert found == {**expected, "launcher": "horovod", "workers": 3, "resources": {"gpus": 1}}
+    JobIn.model_validate(found)  # which would raise
+    sent_as_then = ann.post("/api/v1/post", json=old)
+    assert sent_as_then.status_code == 404
+    assert "POST /api/v1/jobs" in sent_as_then.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "odd", [{"requiredgpus": -1}, {"requiredgpus": True, "command": ["a"]}, {"jobname": "\ud800" * 9}]
+)
+def test_odd_values_of_that_form_are_not_shown_again(ann: Any, odd: Any) -> None:
+    answer = ann.post(JOBS, content=json.dumps({"jobtype": "x", **odd}), headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422

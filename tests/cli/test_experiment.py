@@ -47,7 +47,8 @@ def test_chosen_policies_beside_the_baseline(cli: Any) -> None:
         "flowcon beta=2, 5 %, 20 s",
     )
     found = cli(*args, "--json").json
-    assert [one["policy"] for one in found["policies"]] == ["flowcon beta=2, 5 %, 20 s", "schedulearn"]
+    ours = ["schedulearn", "schedulearn, steps announced"]
+    assert [one["policy"] for one in found["policies"]] == ["flowcon beta=2, 5 %, 20 s", *ours]
     assert {one["policy"] for one in found["figures"]} == {"no limits", "flowcon beta=2, 5 %, 20 s"}
 
 

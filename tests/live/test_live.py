@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from schedulearn.lab.experiments.tables import both, comparisons
 from schedulearn.lab.experiments.types import Experiment, Figure, Machines, Variant
 from schedulearn.lab.experiments.workloads import At, Trainings
 from schedulearn.lab.live import saving, subscription
+from schedulearn.lab.live.collect import energy_of
 from schedulearn.lab.live.entries import run_live
 from schedulearn.lab.live.service import LiveError, Place
 from support.service import command_line, environment
@@ -140,3 +142,10 @@ def test_ctrl_c_stops_everything(folder: Path, number: int) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+def test_the_energy_of_a_job_is_that_of_all_its_workers_or_unknown() -> None:
+    looks: Any = [{"energy": 2.0}, {"energy": 3.0}]
+    assert energy_of(looks) == 5.0
+    assert energy_of([*looks, {"energy": None}]) is None
+    assert energy_of([]) is None

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, ConfigDict, PrivateAttr, create_model, mode
 from pydantic import Field as Given
 
 from schedulearn.api.body.fields import Strict, deadline_at, invalid
+from schedulearn.api.body.first_form import first_form
 from schedulearn.api.body.kinds import CHANGE_KINDS, KINDS
 from schedulearn.core.domain.spec import JobSpec, Launcher, Metric, Target, WorkerResources, Workers
 from schedulearn.core.domain.units import short
@@ -70,6 +71,13 @@ class JobIn(_Fields):
     """A job, as its user writes it. Everything but `command` (or `image`) has a default."""
 
     _spec: JobSpec = PrivateAttr()  # without what depends on the moment and the caller
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_of_today(cls, data: Any) -> Any:
+        if answer := first_form(data):
+            raise answer
+        return data
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
+from schedulearn.api.body import first_form
 from schedulearn.api.http.crowd import TooMany
 from schedulearn.core.domain.errors import (
     Conflict,
@@ -149,7 +150,10 @@ def _invalid(kind: str, title: str, errors: list[dict[str, str]]) -> JSONRespons
 
 def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    response = http_problem(error.status_code, str(error.detail))
+    detail = str(error.detail)
+    if error.status_code == HTTPStatus.NOT_FOUND and request.url.path == first_form.PATH:
+        detail = f"the first Schedulearn took jobs here; send them to POST /api/v1/jobs, as {first_form.present({})}"
+    response = http_problem(error.status_code, detail)
     response.headers.update(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         response.headers["Allow"] = ", ".join(_allowed_methods(request))

@@ -42,6 +42,12 @@ def overlap(run: Run) -> float:
     return max(0.0, min(job.ended for job in run.jobs) - max(job.started for job in run.jobs))
 
 
+def energy(run: Run) -> float | None:
+    """Joules of a job, on average; None where not all of them were measured."""
+    known = [job.energy for job in run.jobs if job.energy is not None]
+    return statistics.fmean(known) if known and len(known) == len(run.jobs) else None
+
+
 def server_use(run: Run) -> float:
     """Of the slots of servers that run something, the part in use, over time."""
     return 100.0 * run.server_use

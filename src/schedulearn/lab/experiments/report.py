@@ -13,7 +13,7 @@ from schedulearn.lab.report.files import write_summary, write_table
 from schedulearn.lab.report.page import document, made_by, note, table
 
 _FIGURE_COLUMNS = ("measure", "policy", "published", "ours", "difference", "why")
-_JOB_COLUMNS = ("seed", "policy", "serial", "model", "arrival", "started", "ended", "completion", "moves")
+_JOB_COLUMNS = ("seed", "policy", "serial", "model", "arrival", "started", "ended", "completion", "moves", "joules")
 _EVENT_COLUMNS = ("policy", "at", "job", "kind", "words")
 
 
@@ -114,7 +114,10 @@ def _figure(chart: Chart) -> str:
 
 def _tables(folder: Path, outcome: Outcome) -> list[Path]:
     jobs = [
-        (run.seed, label, job.serial, job.model, job.arrival, job.started, job.ended, job.jct, job.migrations)
+        (
+            *(run.seed, label, job.serial, job.model, job.arrival, job.started, job.ended, job.jct, job.migrations),
+            "" if job.energy is None else job.energy,
+        )
         for label, runs in outcome.runs.items()
         for run in runs
         for job in run.jobs

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.policies.catalogue.presets import build_policy
@@ -43,8 +43,10 @@ def run_simulated(experiment: Experiment, seeds: int, scale: float = 1.0, told: 
     done = 0
     for seed in range(seeds):
         workload = workload_of(experiment.jobs, seed, experiment.machines.cores, scale)
+        silent = replace(workload, jobs=[replace(job, announced=None) for job in workload.jobs])
         for variant in experiment.variants:
-            runs[variant.label].append(_run(experiment, variant, workload, seed, scale))
+            jobs = workload if variant.announced else silent
+            runs[variant.label].append(_run(experiment, variant, jobs, seed, scale))
             done += 1
             told(done)
     return Outcome(experiment, seeds, scale, runs)

@@ -14,6 +14,7 @@ class JobRun(NamedTuple):
     ended: float
     migrations: int
     lost: float = 0.0  # seconds of work that had to be done again
+    energy: float | None = None  # joules; None: nothing measured it
 
     @property
     def jct(self) -> float:

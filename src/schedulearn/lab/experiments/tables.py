@@ -3,10 +3,22 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from schedulearn.lab.experiments.measures import Paired, Value, average, makespan, measured, paired, title_of, unit_of
+from schedulearn.lab.experiments.measures import (
+    Paired,
+    Value,
+    average,
+    energy,
+    makespan,
+    measured,
+    paired,
+    title_of,
+    unit_of,
+)
 from schedulearn.lab.experiments.runner import Outcome
 from schedulearn.lab.experiments.runs import Run
-from schedulearn.lab.experiments.types import OURS, Figure
+from schedulearn.lab.experiments.types import OURS, OURS_TOLD, Figure
+
+_OURS_AGAINST = {OURS.label: "ours against it, nobody announces", OURS_TOLD.label: "and if all do"}
 
 
 class Row(NamedTuple):
@@ -68,9 +80,18 @@ def markdown(outcome: Outcome) -> str:
     if not outcome.base[0].jobs:
         return "\n".join([*lines, *_measured_lines(outcome)]) + "\n\n"
     head = ["policy", "average (s)", "change", "makespan (s)", "change", "worst seed"]
-    ours = outcome.runs.get(OURS.label)
-    cells = [[*_against(outcome, label), *_ours_against(ours, runs)] for label, runs in outcome.runs.items()]
-    head += ["ours against it"] if ours else []
+    is_metered = all(energy(run) is not None for runs in outcome.runs.values() for run in runs)
+    head += ["energy of a job (J)"] if is_metered else []
+    ours = {words: outcome.runs[label] for label, words in _OURS_AGAINST.items() if label in outcome.runs}
+    cells = [
+        [
+            *_against(outcome, label),
+            *([_energy_words(runs)] if is_metered else []),
+            *(_change(runs, mine) for mine in ours.values()),
+        ]
+        for label, runs in outcome.runs.items()
+    ]
+    head += list(ours)
     lines += [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)]) + "\n\n"
 
@@ -97,10 +118,13 @@ def _against(outcome: Outcome, label: str) -> list[str]:
     return [label, *means, f"{one.worst_makespan:.3f}"]
 
 
-def _ours_against(ours: Sequence[Run] | None, runs: Sequence[Run]) -> list[str]:
-    if ours is None:
-        return []
-    return ["" if runs is ours else interval(paired([average(run) for run in runs], [average(run) for run in ours]))]
+def _energy_words(runs: Sequence[Run]) -> str:
+    return f"{sum(energy(run) or 0.0 for run in runs) / len(runs):,.0f}"
+
+
+def _change(runs: Sequence[Run], ours: Sequence[Run]) -> str:
+    """Of the average, from another policy to ours."""
+    return "" if runs is ours else interval(paired([average(run) for run in runs], [average(run) for run in ours]))
 
 
 def interval(change: Paired) -> str:

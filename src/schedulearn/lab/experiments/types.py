@@ -31,6 +31,7 @@ class Variant:
     times: Sequence[str] = ()  # parameters that are seconds
     rates: Sequence[str] = ()  # parameters that are something per second
     seeds: Sequence[str] = ()  # parameters that are the seed of the run: with other jobs come other lots
+    announced: bool = False  # do jobs say how many steps they take?
     saves: bool = True  # a job that is stopped goes on where it was; else it begins anew
 
     def params_of(self, seed: int, scale: float) -> dict[str, Any]:
@@ -47,6 +48,7 @@ OURS = Variant(
     params={"look": 5.0, "balance_every": 30.0, "balance_rest": 60.0},
     times=("look", "balance_every", "balance_rest"),
 )
+OURS_TOLD = replace(OURS, label=f"{OURS.label}, steps announced", announced=True)
 
 
 Published = float | tuple[float, float] | None  # None: no number was

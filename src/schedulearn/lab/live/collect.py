@@ -19,9 +19,13 @@ def collect(client: Client, workload: Workload, seed: int, label: str, began: fl
         return (moment(at) - began) / scale
 
     jobs = [client.job(number) for number in range(1, len(workload.jobs) + 1)]
-    runs = [_job_run(job, trace.label, trace.name, since) for job, trace in zip(jobs, workload.jobs, strict=True)]
+    looks = [_last_looks(client, job["id"]) for job in jobs]
+    runs = [
+        _job_run(job, trace.label, trace.name, since)._replace(energy=energy_of(last))
+        for job, trace, last in zip(jobs, workload.jobs, looks, strict=True)
+    ]
     cores = sum(node["capacity"]["cpus"] for node in client.nodes())
-    used = sum(_cpu_seconds(client, job["id"]) for job in jobs) / scale
+    used = sum(look["cpu_seconds"] for last in looks for look in last) / scale
     span = max(run.ended for run in runs) - min(run.arrival for run in runs)
     use = used / (cores * span)
     timeline = _timeline(client, jobs, cores, since, scale) if seed == 0 else Timeline()
@@ -35,10 +39,16 @@ def _job_run(job: told.Job, label: str, model: str, since: Since) -> JobRun:
     return JobRun(job["id"], label, model, since(job["submitted_at"]), since(started), since(ended), job["migrations"])
 
 
-def _cpu_seconds(client: Client, job: int) -> float:
-    """Of all attempts, up to the last look at each."""
+def _last_looks(client: Client, job: int) -> list[told.Look]:
+    """At each worker of all attempts."""
     attempts = range(1, len(client.attempts(job)) + 1)
-    return sum(worker["latest"]["cpu_seconds"] for n in attempts for worker in client.usage(job, n, max_points=1))
+    return [worker["latest"] for n in attempts for worker in client.usage(job, n, max_points=1)]
+
+
+def energy_of(looks: Sequence[told.Look]) -> float | None:
+    """Joules of all workers; None if of one of them it was not measured."""
+    known = [look["energy"] for look in looks if look["energy"] is not None]
+    return sum(known) if known and len(known) == len(looks) else None
 
 
 def _timeline(client: Client, jobs: Sequence[told.Job], cores: float, since: Since, scale: float) -> Timeline:

@@ -61,7 +61,6 @@ def training(network: str, steps: int, place: Place, cores: float, wait: float =
         "name": network,
         "command": [place.python, "train.py", *words],
         "resources": {"cpus": f"{_LEAST_CPUS}..{cores}"},
-        "steps": steps,
         "env": {"OMP_WAIT_POLICY": "PASSIVE"},
         "preemptible": True,
         **({"image": place.image} if place.image else {}),

@@ -107,7 +107,8 @@ def _run(bench: _Bench, variant: Variant, workload: Workload, seed: int, clock: 
             pace = bench.paces[network]
             steps, wait = steps_of(trace, pace, bench.cores), wait_of(trace, pace, bench.cores)
             spec = training(network, steps, bench.place, bench.cores, wait, seed)
-            client.submit({**spec, "name": trace.name}, bench.folder)
+            said = {"steps": steps} if variant.announced else {}
+            client.submit({**spec, **said, "name": trace.name}, bench.folder)
         while client.jobs(state=["active"], limit=1)["total"]:
             time.sleep(_LOOK)
             clock.tick(time.monotonic() - start)

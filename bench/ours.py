@@ -1,0 +1,79 @@
+"""Our own policy against the published ones: first where nobody announces steps, then where all do.
+
+The table is written into docs/results.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bench.figures import Figures, between_marks
+from schedulearn.lab.experiments.catalogue import CATALOGUE
+from schedulearn.lab.experiments.measures import Paired, average, makespan, paired
+from schedulearn.lab.experiments.runner import Outcome, run_simulated
+from schedulearn.lab.experiments.runs import Run
+from schedulearn.lab.experiments.tables import interval
+from schedulearn.lab.experiments.types import OURS, OURS_TOLD
+
+PAGE = Path(__file__).parent.parent / "docs" / "results.md"
+_BEGIN, _END = "<!-- table: python -m bench ours -->\n", "<!-- end of table: ours -->"
+_SEEDS = 20
+_ORIGINALS = ("flowcon", "specon")
+
+
+def measure() -> Figures:
+    figures = Figures("Our own policy against the best published one: average completion time")
+    shared = [one for one in CATALOGUE.values() if OURS in one.variants]
+    outcomes = []
+    for experiment in shared:
+        variants = [one for one in experiment.variants if one.preset in (*_ORIGINALS, OURS.preset)]
+        chosen = (experiment.baseline, *variants)
+        outcomes.append(run_simulated(replace(experiment, variants=chosen, figures=()), _SEEDS))
+    lines = []
+    for ours, words in ((OURS, "Nobody announces steps"), (OURS_TOLD, "All announce their steps")):
+        lines += [f"**{words}.**", "", *_table(outcomes, ours.label, figures), ""]
+    between_marks(PAGE, _BEGIN, _END, "\n".join(lines).rstrip())
+    return figures
+
+
+def _table(outcomes: Sequence[Outcome], label: str, figures: Figures) -> list[str]:
+    head = [
+        "experiment",
+        "against the baseline",
+        "the best published policy",
+        "against it",
+        "makespan, worst seed",
+        "seeds above 1.01",
+    ]
+    lines = [f"| {' | '.join(head)} |", "|---|---:|---|---:|---:|---:|"]
+    for outcome in outcomes:
+        ours, best = outcome.runs[label], _best(outcome)
+        change = _change(outcome.runs[best], ours)
+        ratios = [makespan(mine) / makespan(base) for mine, base in zip(ours, outcome.base, strict=True)]
+        late = sum(ratio > 1.01 for ratio in ratios)
+        figures.add(f"{outcome.experiment.name}, {label}", change.mean, "%", against=best)
+        cells = [
+            interval(_change(outcome.base, ours)),
+            best,
+            _judged(change),
+            f"{max(ratios):.3f}",
+            f"{late} of {_SEEDS}",
+        ]
+        lines.append(f"| {outcome.experiment.name} | {' | '.join(cells)} |")
+    return lines
+
+
+def _best(outcome: Outcome) -> str:
+    """The published policy with the shortest average."""
+    labels = [one.label for one in outcome.experiment.variants if one.preset in _ORIGINALS]
+    return min(labels, key=lambda label: sum(average(run) for run in outcome.runs[label]))
+
+
+def _change(before: Sequence[Run], after: Sequence[Run]) -> Paired:
+    return paired([average(run) for run in before], [average(run) for run in after])
+
+
+def _judged(change: Paired) -> str:
+    """Bold where it does not win beyond chance."""
+    words = interval(change)
+    return words if change.high < 0 else f"**{words}**"
