@@ -60,8 +60,8 @@ def _error(run: Sequence[tuple[str, JobResult]], names: Sequence[str]) -> float:
     """The mean distance of logarithms, of guess and truth."""
     loads = {job.serial: _load(job.arrival, [other for _, other in run]) for _, job in run}
     history, errors = History(), []
-    events = sorted([(job.arrival, 0, name, job) for name, job in run] + [(job.ended, 1, name, job) for name, job in run],
-                    key=lambda event: event[:2])  # fmt: skip
+    events = [event for name, job in run for event in ((job.arrival, 0, name, job), (job.ended, 1, name, job))]
+    events.sort(key=lambda event: event[:2])
     for _, is_end, name, job in events:
         features = {key: loads[job.serial][key] for key in names}
         seconds = job.ended - job.started
