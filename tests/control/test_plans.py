@@ -16,7 +16,7 @@ from schedulearn.core.domain.spec import Launcher, Preemptible
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.policies.catalogue.registry import STAGES, StageInfo
-from schedulearn.core.policies.stages import Place
+from schedulearn.core.policies.stages import Allocate, Place
 from support.builders import KILLED, OK, World, job, node
 
 
@@ -156,6 +156,37 @@ def test_a_place_stage_that_crowds_a_node_is_refused(monkeypatch: pytest.MonkeyP
     with pytest.raises(BadPlan, match="has no room"):
         w.submit(job(1, memory=2_000_000_000))
     assert all(n.free == n.node.usable for n in w.state.ledger)
+
+
+class Greedy(Allocate):
+    """All for those who wait."""
+
+    elastic = True
+
+    def allocate(self, allocation: Any) -> float | None:
+        for one in allocation.waiting():
+            if not allocation.give(one, one.shape.workers.min):
+                allocation.refuse(one)
+        return None
+
+
+class Impatient(Allocate):
+    def allocate(self, allocation: Any) -> float | None:
+        return float(allocation.now)
+
+
+@pytest.mark.parametrize(
+    ("stage", "why"), [(Greedy, "this order interrupts nobody"), (Impatient, "and it is .* already")]
+)
+def test_an_allocate_stage_that_does_what_it_may_not_is_refused(
+    monkeypatch: pytest.MonkeyPatch, stage: type[Allocate], why: str
+) -> None:
+    monkeypatch.setitem(STAGES["allocate"], "bad", StageInfo(stage, "does not work"))
+    w = World(node("a", gpus=4), stages={"allocate": "bad"})
+    with pytest.raises(BadPlan, match=why):  # noqa: PT012 - the first is started, or it is refused already
+        w.submit(may_be_stopped(1, gpus=1, workers=(1, 2, 4)))
+        w.started(1)
+        w.submit(may_be_stopped(2, gpus=1))
 
 
 def test_a_node_that_comes_back_with_less_still_knows_who_is_on_it() -> None:

@@ -1,6 +1,7 @@
 """From a request to a study to results: what is chosen, what is refused, what is estimated, what runs side by side."""
 
 import json
+import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -165,7 +166,7 @@ def test_a_class_in_a_file_is_an_order(trace: Callable[..., str], own: str) -> N
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("own.py", "which class"),
+        ("own.py", "several that order: Last and Broken"),
         ("own.py:Nobody", "no class 'Nobody'"),
         ("own.py:Nothing", "is no stage"),
         ("other.py:Last", "no file"),
@@ -179,6 +180,36 @@ def test_a_file_that_is_no_stage(trace: Callable[..., str], own: str, name: str,
     (folder / "leaves.py").write_text("raise SystemExit(3)\n")
     with pytest.raises(BadRequest, match=words):
         study(trace((0, 1, 1)), str(folder / name))
+
+
+def test_a_file_is_one_row_with_all_its_stages_and_what_lies_beside_it(
+    trace: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "signs_of_mine.py").write_text("SIGN = -1\n")
+    (tmp_path / "mine.py").write_text(
+        "from schedulearn.policy import Order, Place\n"
+        "from signs_of_mine import SIGN\n"
+        "class Last(Order):\n"
+        "    def key(self, job, now, facts):\n"
+        "        return (SIGN * job.id,)\n"
+        "class Backwards(Place):\n"
+        "    def place(self, job, shape, workers, nodes, memory):\n"
+        "        return [max(node.name for node in nodes if node.room_for(shape))]\n"
+    )
+    found = study(trace((0, 1, 10), (0, 1, 20)), "fifo", str(tmp_path / "mine.py"), cluster="2x2", timeline=True)
+    plain, mine = (found.run(choice) for choice in found.choices)
+    assert (mine.stages["order"], mine.stages["place"]) == (
+        f"{tmp_path}/mine.py:Last",
+        f"{tmp_path}/mine.py:Backwards",
+    )
+    assert (plain.segments[0].node, mine.segments[0].node) == ("node0000", "node0001")
+    assert str(tmp_path) not in sys.path
+
+
+def test_a_file_without_stages(trace: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    with pytest.raises(BadRequest, match="has no stage"):
+        study(trace((0, 1, 1)), str(tmp_path / "empty.py"))
 
 
 def test_a_file_for_the_wrong_stage(trace: Callable[..., str], own: str) -> None:

@@ -11,6 +11,7 @@ from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.queue import Queue
 from schedulearn.core.control.running_jobs import RunningJobs
 from schedulearn.core.control.suspension import take_what_is_free
+from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.resources import CPUS, GPUS
@@ -78,7 +79,7 @@ def _decide_pool(
         mine = [shape for shape in shown if shape.pool == pool]
         allocation = AllocationPass(pool, policy, queue, ledger, adjustable, now, memory, undo, limits, shown=mine)
         try:
-            wake = policy.allocate.allocate(allocation)
+            wake = _later(policy.allocate.allocate(allocation), now)
         finally:
             allocation.end()
         placing, failed = _place(pool, policy, ledger, allocation, undo, memory, hysteresis)
@@ -103,13 +104,20 @@ def _decide_cores(
     """Nobody loses anything, so places are found while the stage is asked."""
     allocation = CoresPass(policy, queue, ledger, running, now, dict(decision.memory), undo)
     try:
-        wake = policy.allocate.allocate(allocation)
+        wake = _later(policy.allocate.allocate(allocation), now)
     finally:
         allocation.end()
     decision.memory = allocation.memory
     decision.grants += allocation.grants
     decision.refusals.update(allocation.refusals)
     decision.wake_at = _sooner(decision.wake_at, wake)
+
+
+def _later(wake: float | None, now: float) -> float | None:
+    """When the stage wants to be asked again; BadPlan if that could go on for ever without time passing."""
+    if wake is not None and not wake > now:
+        raise BadPlan(f"the allocate stage wants to be asked again at {wake:g} s, and it is {now:g} s already")
+    return wake
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:

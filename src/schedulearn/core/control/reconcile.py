@@ -20,6 +20,8 @@ def check(state: State, decision: Decision) -> None:
     for number in decision.stops:
         if number in seen or number not in state.jobs or not state.jobs[number].placements:
             raise BadPlan(f"job {number} has nothing that could be taken away")
+        if not _may_be_stopped(state, state.jobs[number]):
+            raise BadPlan(f"job {number} loses its place, and this order interrupts nobody")
         seen.add(number)
     for grant in decision.grants:
         job = state.jobs.get(grant.job)
@@ -35,6 +37,11 @@ def check(state: State, decision: Decision) -> None:
             raise BadPlan(f"job {grant.job} got {grant.cores} whole cores, and needs {job.shape.least_cores}")
         if job.suspended_at and grant.placements != job.suspended_at:
             raise BadPlan(f"job {grant.job} is suspended and can go on only where it is")
+
+
+def _may_be_stopped(state: State, job: Job) -> bool:
+    """Elastic stages see running jobs to change their size; to stop them is for orders that interrupt."""
+    return state.queue.order.preemptive or job.yields or job.id not in state.attempts or bool(job.suspended_at)
 
 
 def reconcile(state: State, decision: Decision, now: float) -> None:

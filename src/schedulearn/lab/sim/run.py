@@ -161,7 +161,7 @@ def _preset_of(name: str, overrides: Mapping[str, str]) -> tuple[str, dict[str, 
     if name in PRESETS:
         return name, dict(overrides)
     if plugins.is_file(name):
-        return PLAIN_PRESET, {plugins.kind_in_file(name): name, **overrides}
+        return PLAIN_PRESET, {**plugins.stages_in_file(name), **overrides}
     if name in plugins.names("order"):
         return PLAIN_PRESET, {"order": name, **overrides}
     return name, dict(overrides)  # building it says that it is unknown, and what there is

@@ -1,6 +1,7 @@
 """Stages that are not ours: from a Python file, or from an installed package.
 
-A file: `my_policy.py:MyOrder`, a class in it. A package names its stages in `pyproject.toml`:
+A file: `my_policy.py:MyOrder`, a class in it, or `my_policy.py`, all its stages together. What it imports may lie
+beside it. A package names its stages in `pyproject.toml`:
 
     [project.entry-points."schedulearn.stages"]
     "order.mine" = "my_package.policy:MyOrder"
@@ -39,13 +40,33 @@ def is_file(name: str) -> bool:
     return ".py:" in name or name.endswith(".py")
 
 
-def kind_in_file(name: str) -> str:
+def stages_in_file(name: str) -> dict[str, str]:
+    """By kind, as `FILE.py:Class`: the class that is named, else all stages of the file."""
+    if not name.endswith(".py"):
+        return {_kind_of(_class(name), name): name}
+    found: dict[str, str] = {}
+    for one in _classes(_module(Path(name))):
+        kind = next((kind for kind, method in _METHODS.items() if method in vars(one)), None)
+        if kind in found:
+            both = f"{found[kind].rpartition(':')[2]} and {one.__name__}"
+            raise InvalidSpec("policy", f"{name} has several that {kind}: {both}", f"{name}:{one.__name__}")
+        if kind:
+            found[kind] = f"{name}:{one.__name__}"
+    if not found:
+        raise InvalidSpec("policy", f"{name} has no stage: no class with one of the methods", _methods())
+    return found
+
+
+def _kind_of(found: Any, name: str) -> str:
     """Whether the class orders, allocates, places, shares or migrates."""
-    found = _class(name)
     for kind, method in _METHODS.items():
         if callable(getattr(found, method, None)):
             return kind
-    raise InvalidSpec("policy", f"{name} is no stage: it has none of the methods", ", ".join(_METHODS.values()))
+    raise InvalidSpec("policy", f"{name} is no stage: it has none of the methods", _methods())
+
+
+def _methods() -> str:
+    return ", ".join(_METHODS.values())
 
 
 def from_file(kind: str, name: str) -> StageInfo:
@@ -81,13 +102,14 @@ def _class(name: str) -> Any:
     module = _module(Path(path))
     found = getattr(module, attribute, None)
     if not inspect.isclass(found):
-        classes = [
-            key for key, value in vars(module).items() if inspect.isclass(value) and value.__module__ == module.__name__
-        ]
-        raise InvalidSpec(
-            "policy", f"{path} has no class {attribute!r}", ", ".join(classes) or "none: it has no classes"
-        )
+        classes = ", ".join(one.__name__ for one in _classes(module))
+        raise InvalidSpec("policy", f"{path} has no class {attribute!r}", classes or "none: it has no classes")
     return found
+
+
+def _classes(module: ModuleType) -> list[type]:
+    """Its own, not those that it imports."""
+    return [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__]
 
 
 def _module(path: Path) -> ModuleType:
@@ -102,6 +124,8 @@ def _module(path: Path) -> ModuleType:
         raise InvalidSpec("policy", f"{path} is no Python file", _FILE_ALLOWED)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their own module up there
+    beside = str(path.resolve().parent)
+    sys.path.insert(0, beside)
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
@@ -109,6 +133,8 @@ def _module(path: Path) -> ModuleType:
         if isinstance(error, KeyboardInterrupt):
             raise
         raise InvalidSpec("policy", f"{path} cannot be loaded: {_words(error)}") from error
+    finally:
+        sys.path.remove(beside)
     return module
 
 
