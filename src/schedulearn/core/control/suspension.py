@@ -83,10 +83,12 @@ class SharedPlaces:
 
 def put_back(job: Job, ledger: Ledger, undo: Undo) -> tuple[Placement, ...] | None:
     """The place in which a job is suspended, taken from the ledger; None if it is not free. It may well be draining."""
-    before = undo.mark()
-    if all(_take(job, placement, count, ledger, undo) for placement, count in grouped(job.suspended_at)):
-        return job.suspended_at
-    undo.back_to(before)
+    before, groups = undo.mark(), grouped(job.suspended_at)
+    # Most fail, and then nothing needs to be undone. What fits by itself may not do so together.
+    if all(_is_free(job, placement, count, ledger) for placement, count in groups):
+        if all(_take(job, placement, count, ledger, undo) for placement, count in groups):
+            return job.suspended_at
+        undo.back_to(before)
     return None
 
 
@@ -102,10 +104,14 @@ def take_what_is_free(job: Job, ledger: Ledger, undo: Undo) -> list[Placement]:
 
 
 def _take(job: Job, placement: Placement, count: int, ledger: Ledger, undo: Undo) -> bool:
-    node = ledger.node(placement.node)
-    if node is None or node.closed or node.node.state is NodeState.LOST:
-        return False
-    if not node.fits(job.shape.per_worker, placement.devices, count):
+    if not _is_free(job, placement, count, ledger):
         return False
     undo.take(job.shape, (placement,) * count)
     return True
+
+
+def _is_free(job: Job, placement: Placement, count: int, ledger: Ledger) -> bool:
+    node = ledger.node(placement.node)
+    if node is None or node.closed or node.node.state is NodeState.LOST:
+        return False
+    return node.fits(job.shape.per_worker, placement.devices, count)
