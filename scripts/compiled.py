@@ -1,6 +1,7 @@
-"""`SCHEDULEARN_COMPILE=1 pip install .` compiles the core with mypyc: the same decisions, in about half of the time.
+"""`SCHEDULEARN_COMPILE=1 pip install .` compiles the core with mypyc: the same decisions, in less time.
 
-Hatchling calls this whenever it builds a wheel. It does nothing unless it is asked to (docs/decisions/0021-compiled-core.md).
+Hatchling calls this whenever it builds a wheel; it does nothing unless it is asked to. Why and what for:
+docs/decisions/0021-compiled-core.md.
 """
 
 import os
@@ -21,7 +22,7 @@ COMPILED = (
 
 
 class Compiled(BuildHookInterface[Any]):
-    """Adds the compiled modules to the wheel; the sources stay beside them, for whoever reads a traceback."""
+    """Adds the compiled modules to the wheel; their sources stay beside them, for whoever reads a traceback."""
 
     def dependencies(self) -> list[str]:
         return ["mypy>=1.10", "setuptools"] if self._is_asked else []
@@ -29,17 +30,14 @@ class Compiled(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if not self._is_asked or version == "editable":  # there, what was compiled would hide every later change
             return
-        self._folder = Path(tempfile.mkdtemp())
-        shutil.copytree(Path(self.root, "src", "schedulearn"), self._folder / "schedulearn")
-        with chdir(self._folder):
+        self._kept = tempfile.TemporaryDirectory()  # until the wheel is written
+        folder = Path(self._kept.name)
+        shutil.copytree(Path(self.root, "src", "schedulearn"), folder / "schedulearn")
+        with chdir(folder):
             _compile([str(path) for name in COMPILED for path in sorted(Path("schedulearn").glob(name))])
         build_data["pure_python"], build_data["infer_tag"] = False, True
-        for path in (self._folder / "lib").rglob("*.so"):
-            build_data["force_include"][str(path)] = str(path.relative_to(self._folder / "lib"))
-
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        if build_data["infer_tag"]:
-            shutil.rmtree(self._folder)
+        for path in (folder / "lib").rglob("*.so"):
+            build_data["force_include"][str(path)] = str(path.relative_to(folder / "lib"))
 
     @property
     def _is_asked(self) -> bool:
