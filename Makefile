@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 # More than there are cores: what takes long waits for most of its time.
 JOBS ?= 4
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations 10
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations 10
 LINTED := src tests bench scripts examples
 # The tests start Python some thousand times: what it compiles is kept, and outside of the tree.
 export PYTHONDONTWRITEBYTECODE :=
@@ -21,7 +21,7 @@ setup: $(VENV)/.runtime  ## the virtual environment with the `schedulearn` comma
 demo: $(VENV)/.runtime  ## real training jobs, queued, run and shown live, in under two minutes
 	$(BIN)/python scripts/demo.py
 
-test: $(VENV)/.dev system-packages  ## every test
+test: $(VENV)/.dev system-packages  ## every test but the long ones
 	$(MAKE) --no-print-directory lint
 	-@scripts/build-horovod --if-built
 	scripts/test $(PYTEST) -m "not long"
@@ -34,6 +34,7 @@ test-horovod: $(VENV)/.dev  ## elastic Horovod; builds it once (about ten minute
 	scripts/build-horovod
 	$(PYTEST) -v tests/executors/test_horovod.py tests/e2e/test_horovod.py
 
+check: JOBS := 2
 check: $(VENV)/.dev lint  ## format, lint, types, imports, and the quick tests: no Docker, no browser, nothing slow
 	$(PYTEST) -m "not (long or slow or docker or browser)" -x -q
 

@@ -10,6 +10,8 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from support.pages import DOCS, ROOT
 
 SOURCE = ROOT / "src"
@@ -95,6 +97,7 @@ def test_no_packages_import_each_other() -> None:
     assert circle(packages()) == []
 
 
+@pytest.mark.slow
 def test_imports_inside_of_functions_are_counted() -> None:
     assert "schedulearn.api" in packages()["schedulearn.cli"], "`up` imports the server when it is run"
 

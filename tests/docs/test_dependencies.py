@@ -121,6 +121,7 @@ def imported() -> Iterator[str]:
                 yield OF_OTHERS.get(name, name)
 
 
+@pytest.mark.slow
 def test_what_is_imported_is_declared_and_nothing_else_is() -> None:
     used = set(imported()) - IN_JOBS
     optional = {

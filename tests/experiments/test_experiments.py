@@ -121,6 +121,7 @@ def test_specon_moves_jobs_and_each_at_most_twice(mixed: Outcome) -> None:
     assert {"category", "marked"} <= kinds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SIMULATED if CATALOGUE[name].source in ("FlowCon", "SpeCon")])
 def test_ours_is_in_every_experiment_on_shared_machines_and_wins_where_steps_are_announced(name: str) -> None:
     """Over 20 seeds this is docs/results.md; here the first shows that it is still so."""

@@ -10,7 +10,10 @@ from schedulearn.lab.traces.registry import load
 
 TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
 
-pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason="the public traces are not beside the project")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not TRACES.is_dir(), reason="the public traces are not beside the project"),
+]
 
 POLLUX = [f"pollux/workload-{number}.csv" for number in (1, 2, 3, 4)]
 COUNTS = {
