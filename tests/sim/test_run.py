@@ -19,6 +19,8 @@ from schedulearn.lab.sim.replay import workload_of
 from schedulearn.lab.sim.run import BadRequest, PolicyFailed, Request, Study, choose, prepare
 from schedulearn.lab.traces.types import TraceJob
 
+TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
+needs_traces = pytest.mark.skipif(not TRACES.exists(), reason="the public traces are not beside the project")
 HEADER = "submission_time,num_gpu,duration,deadline\n"
 OWN = '''
 import os
@@ -375,3 +377,29 @@ def test_without_gpus_the_cores_are_what_is_used(cluster: str, tmp_path: Path) -
     lines = [told(1, cpus=1, submitted_at=0), told(2, cpus=1, submitted_at=0)]
     figures = run(prepare(Request(cluster=cluster, policies=["fifo"], history=lines))).summary()
     assert (figures["used_of"], figures["utilization"]) == ("cores", pytest.approx(0.5))
+
+
+# --- as other simulators do it
+
+
+def test_decisions_in_rounds(trace: Callable[..., str]) -> None:
+    found = study(trace((5, 1, 50), (70, 1, 30)), rounds="60s", first_start="10s", oracle=True)
+    assert [(job.started, job.ended) for job in run(found).jobs] == [(60.0, 120.0), (120.0, 160.0)]
+
+
+def test_the_settings_of_another_simulator_but_for_what_was_asked_for() -> None:
+    made = "synthetic:philly?jobs=10"
+    found = prepare(Request("1x8", ["tiresias", "fifo"], made, like="pollux", rounds="30s", params={"promote": 3}))
+    assert (found.options.restart_cost, found.options.first_start, found.options.rounds) == (30.0, 30.0, 30.0)
+    assert [choice.params for choice in found.choices] == [{"thresholds": 57600, "promote": 3}, {}]
+    with pytest.raises(BadRequest, match="no simulator 'polux'"):
+        prepare(Request("1x8", ["fifo"], made, like="polux"))
+
+
+@needs_traces
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "published"), [(1, 2474), (2, 5145), (3, 3876), (4, 3280)])
+def test_pollux_published_averages_of_tiresias_are_met(number: int, published: float) -> None:
+    path = str(TRACES / "pollux" / f"workload-{number}.csv")
+    found = prepare(Request("16x4", ["tiresias"], path, like="pollux"))
+    assert run(found).summary()["avg_jct"] == pytest.approx(published, rel=0.1)

@@ -52,6 +52,9 @@ def sim_options(
         typer.Option("--elastic", help="Let jobs without a range of workers have 1 to twice as many as they ask for."),
     ] = False,
     restart_cost: Annotated[Duration, option("S", "Time lost when a job starts again.")] = "0",
+    first_start: Annotated[Duration, option("S", "Time lost when a job starts for the first time.")] = "0",
+    rounds: Annotated[Duration, option("S", "Decide only so often; 0: whenever something happens.")] = "0",
+    like: Annotated[Text, option("pollux", "The settings of another simulator, where you name none.")] = None,
     checkpoint_every: Annotated[
         Duration, option("S", "Work between two checkpoints; 0: a job saves when it is stopped.")
     ] = "0",
@@ -81,8 +84,9 @@ def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
     from schedulearn.lab.report.files import make_folder
     from schedulearn.lab.sim.run import BadRequest, Request, prepare
 
-    names = ("format", "profiles", "oracle", "elastic", "restart_cost", "checkpoint_every", "locality_penalty",
-             "node_mtbf", "node_repair", "seed", "jobs", "strict", "cluster")  # fmt: skip
+    names = ("format", "profiles", "oracle", "elastic", "restart_cost", "first_start", "rounds", "like",
+             "checkpoint_every", "locality_penalty", "node_mtbf", "node_repair", "seed", "jobs", "strict",
+             "cluster")  # fmt: skip
     request = Request(
         policies=policies,
         trace=given["trace"] or "",

@@ -57,6 +57,8 @@ class SimOptions:
     """What a simulation assumes of the world."""
 
     restart_cost: float = 0.0  # seconds in which a restarted job makes no progress
+    first_start: float = 0.0  # the same when it starts for the first time
+    rounds: float = 0.0  # decisions are made only every so many seconds; 0: whenever something has happened
     checkpoint_every: float = 0.0  # seconds of work between two checkpoints; 0: it saves when it is told to stop
     locality_penalty: float = 0.0  # part of its speed that a job loses on several nodes, where the trace does not know
     node_mtbf: float = 0.0  # mean seconds between two failures of a node; 0: none
@@ -130,6 +132,7 @@ class Simulation:
             self._machines = Machines(nodes, policy, self.facts, self.recorder)
         largest = max((node.usable[CPUS] for node in nodes), default=0.0)
         self._specs = SpecMaker(elastic=policy.allocate.elastic, counts_cores=policy.counts_cores, cores=largest)
+        self._now = 0.0
         self._random = random.Random(self.options.seed)
         self._slots = {pool: sum(node.usable[pool] for node in nodes) for pool in (GPUS, CPUS)}
         self._agenda = _Agenda(sorted((job.arrival, serial) for serial, job in enumerate(workload.jobs)))
@@ -150,7 +153,9 @@ class Simulation:
 
     def step(self, now: float) -> None:
         """All events of one instant, then one decision, and what it brings about at once."""
-        self.facts.learn(now)
+        self._now = now
+        if self.facts.learn(now):
+            self.state.stale = True
         self._ends(now)
         self._targets(now)
         self._node_events(now)
@@ -158,6 +163,22 @@ class Simulation:
         timer = self.state.next_timer()
         if timer is not None and timer <= now:
             apply(self.state, ev.Tick(now))
+        if self._is_time_to_decide(now):
+            self._decide(now)
+        if self._machines:
+            self._share(self._machines, now)
+        self.recorder.note(now, len(self.state.queue), self._free())
+
+    def _is_time_to_decide(self, now: float) -> bool:
+        every = self.options.rounds
+        return every <= 0 or now >= self._round_from(now)
+
+    def _round_from(self, time: float) -> float:
+        """The first at this time or later."""
+        every = self.options.rounds
+        return math.ceil(time / every - 1e-9) * every
+
+    def _decide(self, now: float) -> None:
         if plan(self.state, self.policy, now) is not None:
             self.recorder.decided()
         # What we stop ends at once, which lets those start that were promised its place.
@@ -169,9 +190,6 @@ class Simulation:
             raise BadPlan(
                 f"policy {self.policy.preset} does not settle at {now:g} s: jobs take each other's place for ever"
             )
-        if self._machines:
-            self._share(self._machines, now)
-        self.recorder.note(now, len(self.state.queue), self._free())
 
     # --- time
 
@@ -190,11 +208,23 @@ class Simulation:
         shared = self._machines.next_wake() if self._machines else None
         failure = agenda.nodes[0][0] if agenda.nodes else None
         target = agenda.targets[0][0] if agenda.targets else None
-        news = self.facts.next_news()
-        for time in (failure, target, news, state.next_timer(), state.wake_at, state.migrate_at, shared):
+        news, wake = self.facts.next_news(), self._next_decision()
+        for time in (failure, target, news, state.next_timer(), wake, shared):
             if time is not None and time < coming:
                 coming = time
         return coming
+
+    def _next_decision(self) -> float | None:
+        """When the policy wants to be asked, or is to be asked about what has happened since the last round."""
+        state = self.state
+        if state.wake_at is None and state.migrate_at is None and not self.options.rounds:
+            return None
+        wakes = [at for at in (state.wake_at, state.migrate_at) if at is not None]
+        if not self.options.rounds:
+            return min(wakes)
+        if state.stale:
+            wakes.append(self._now)
+        return self._round_from(min(wakes)) if wakes else None
 
     def _is_stale(self, due: _Due) -> bool:
         model = self.models.get(due[1])
@@ -305,7 +335,8 @@ class Simulation:
             job.migration_seconds += self.models[job.id].restart_cost
         apply(self.state, ev.AttemptStarted(now, job.attempt_id))
         model = self.models[job.id]
-        begins, rate = now + model.restart_cost if job.attempt > 1 else now, self._rate(model)
+        cost = model.restart_cost if job.attempt > 1 else self.options.first_start
+        begins, rate = now + cost, self._rate(model)
         self._plan_end(model, model.run(begins, rate))
         self.facts.runs(model, begins, rate)
         if self._machines:

@@ -26,8 +26,8 @@ class SimulatedFacts(Facts, Protocol):
     def next_news(self) -> float | None:
         """When something may be learned by which a decision might differ."""
 
-    def learn(self, now: float) -> None:
-        """What can be known by now."""
+    def learn(self, now: float) -> bool:
+        """What can be known by now; whether a decision might differ by it."""
 
     def ended(self, model: JobModel, now: float) -> None:
         """A job has completed."""
@@ -83,8 +83,8 @@ class OracleFacts:
     def next_news(self) -> float | None:
         return None
 
-    def learn(self, now: float) -> None:
-        """There is nothing to learn."""
+    def learn(self, now: float) -> bool:  # noqa: ARG002 - there is nothing to learn
+        return False
 
     def ended(self, model: JobModel, now: float) -> None:
         """There is nothing to learn."""

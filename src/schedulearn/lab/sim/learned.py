@@ -114,12 +114,15 @@ class LearnedFacts:
             heapq.heappop(self._speeds)
         return self._speeds[0][0] if self._speeds else None
 
-    def learn(self, now: float) -> None:
+    def learn(self, now: float) -> bool:
+        is_news = False
         for job, rate in self._known_by(self._speeds, now):
+            is_news = True
             self._step_times.learn(StepTime(job.id, job.user, job.spec.name, job.workers, 1 / rate))
         for job, _ in self._known_by(self._restarts, now):
             cost = self._models[job.id].restart_cost
             self._restart_costs.learn(Restart(job.id, job.attempt, job.user, job.spec.name, cost))
+        return is_news
 
     def ended(self, model: JobModel, now: float) -> None:
         """A job has completed: learn from it, and see how far off the guess was."""

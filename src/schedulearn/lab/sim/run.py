@@ -60,6 +60,10 @@ class Request:
     oracle: bool = False
     elastic: bool = False  # jobs of a trace without ranges can change their size
     restart_cost: str = "0"
+    first_start: str = "0"
+    rounds: str = "0"
+    like: str | None = None  # another simulator, whose settings are taken where nothing else was asked for
+    by_progress: bool = False  # see `traces.table.Source`
     checkpoint_every: str = "0"
     locality_penalty: float = 0.0
     node_mtbf: str = "0"
@@ -68,6 +72,22 @@ class Request:
     jobs: int | None = None
     strict: bool = False
     timeline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    world: Mapping[str, Any]
+    params: Mapping[str, Any]
+
+
+# Pollux's: every start takes half a minute, all is decided each minute, jobs end by their statistical progress, and
+# Tiresias has two queues.
+_LIKE = {
+    "pollux": _Settings(
+        {"restart_cost": "30s", "first_start": "30s", "rounds": "60s", "by_progress": True},
+        {"thresholds": 57600, "promote": "off"},
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +140,8 @@ class Study:
 
 def prepare(request: Request) -> Study:
     """Read the workload and the cluster, and build every policy once. InvalidSpec says what is wrong."""
+    if request.like is not None:
+        request = like(request)
     nodes = _cluster(request.cluster)
     options = _options(request)
     choices = choose(request.policies, request.stages, request.params, request.seed)
@@ -128,6 +150,22 @@ def prepare(request: Request) -> Study:
         workload = made_elastic(workload, request.seed or 0)
     _check_slots(workload, nodes)
     return Study(workload, nodes, choices, options, request.cluster, request.oracle)
+
+
+def like(request: Request) -> Request:
+    """With the settings of another simulator, but for what was asked for outright."""
+    settings = _LIKE.get(request.like or "")
+    if settings is None:
+        raise InvalidSpec("like", f"there is no simulator {request.like!r}", ", ".join(_LIKE))
+    plain = Request("", ())
+    world = {name: value for name, value in settings.world.items() if getattr(request, name) == getattr(plain, name)}
+    wanted = {name for policy in request.policies for name in _params_of(policy)}
+    params = {name: value for name, value in settings.params.items() if name in wanted}
+    return replace(request, like=None, params={**params, **request.params}, **world)
+
+
+def _params_of(policy: str) -> set[str]:
+    return {*params_of(policy, {})} if policy in PRESETS else set()
 
 
 def choose(
@@ -214,6 +252,8 @@ def _options(request: Request) -> SimOptions:
         raise InvalidSpec("locality_penalty", f"{request.locality_penalty:g} is not allowed", "0 to below 1")
     return SimOptions(
         restart_cost=parse_duration(request.restart_cost, "restart_cost"),
+        first_start=parse_duration(request.first_start, "first_start"),
+        rounds=parse_duration(request.rounds, "rounds"),
         checkpoint_every=parse_duration(request.checkpoint_every, "checkpoint_every"),
         locality_penalty=request.locality_penalty,
         node_mtbf=parse_duration(request.node_mtbf, "node_mtbf"),
@@ -233,6 +273,7 @@ def _workload(request: Request, gpus: int) -> Workload:
         strict=request.strict,
         jobs=request.jobs,
         gpus=gpus,
+        by_progress=request.by_progress,
     )
 
 

@@ -36,7 +36,7 @@ def read(source: Source) -> Rows[TraceJob]:
         when, model, replicas, size, label = (field.strip() for field in fields)
         gpus, batch = count("num_replicas", replicas), count("batch_size", size, MOST_BATCH)
         profile = profiles.get(model)
-        seconds = profile.iterations(batch) * profile.step_time(gpus, batch)
+        seconds = profile.iterations(batch, by_progress=source.by_progress) * profile.step_time(gpus, batch)
         speedup, placed, learning = curves(model, batch)
         return TraceJob(
             label=label or str(line),

@@ -12,7 +12,7 @@ Between measured values everything is linear.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -25,6 +25,7 @@ from schedulearn.lab.traces.types import Problem
 NODE_GPUS = 4  # of the nodes on which it was measured
 MOST_BATCH = 1_000_000_000
 LAST_EPOCH = {"bert": 2, "cifar10": 100, "ncf": 10, "imagenet": 90, "deepspeech2": 80, "yolov3": 50}
+_NOISE = ("progress", "grad_sqr", "grad_var")
 LARGEST_LOCAL_BATCH = {"yolov3": 8}  # of one replica, where it is smaller than what was measured
 
 
@@ -50,6 +51,9 @@ class Placed(NamedTuple):
 class Epoch(NamedTuple):
     iterations: float  # since the start
     metric: float
+    progress: float  # the same in iterations of the smallest batch
+    grad_sqr: float  # of the gradient: the square of its mean, and its variance at the smallest batch
+    grad_var: float
 
 
 class Profile:
@@ -107,9 +111,17 @@ class Profile:
         base = first * self.step_time(first, batch)
         return SpeedUp.of(lambda n: base / self.step_time(n, batch), self.most_replicas(batch))
 
-    def iterations(self, batch: int) -> float:
-        """To the end of the last epoch."""
-        return self._curve(batch)[-1].iterations
+    def iterations(self, batch: int, *, by_progress: bool = False) -> float:
+        """To the end of the last epoch; by progress: as many as that takes with the noise at the end of each epoch."""
+        curve = self._curve(batch)
+        if not by_progress:
+            return curve[-1].iterations
+        scale, before, iterations = batch / min(self._epochs), 0.0, 0.0
+        for epoch in curve:
+            gain = (epoch.grad_var + epoch.grad_sqr) / (epoch.grad_var / scale + epoch.grad_sqr)
+            iterations += (epoch.progress - before) / gain
+            before = epoch.progress
+        return iterations
 
     def learning(self, batch: int) -> LearningCurve:
         """The metric after each epoch. Of epochs that end at one iteration, as a table may have it, the last counts."""
@@ -228,9 +240,13 @@ def _step(replicas: int, local: str, seconds: str, sync: str) -> Step:
 
 def _epochs(path: Path) -> Rows[Epoch | None]:
     def epoch(_line: int, fields: Sequence[str]) -> Epoch | None:
-        return Epoch(positive("iteration", fields[0]), number("metric", fields[1]))
+        iteration, metric, *noise = fields
+        iterations = positive("iteration", iteration)
+        told = zip(_NOISE, noise, (iterations, 1.0, 0.0), strict=True)  # what is not told: no noise
+        known = (number(name, text, inf) if text else none for name, text, none in told)
+        return Epoch(iterations, number("metric", metric), *known)
 
-    return read_table(Source(path, read_lines(path)), ("iteration", "metric"), epoch)
+    return read_table(Source(path, read_lines(path)), ("iteration", "metric"), epoch, optional=_NOISE)
 
 
 def _validations(folder: Path) -> list[tuple[int, Path]]:

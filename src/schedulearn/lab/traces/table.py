@@ -26,6 +26,7 @@ class Source:
     path: Path
     lines: Sequence[str]
     profiles: Path | None = None  # measured profiles of the models; None: beside the file
+    by_progress: bool = False  # whether jobs of such models end by statistical progress, or with their last epoch
 
     @property
     def head(self) -> str:
