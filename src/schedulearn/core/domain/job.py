@@ -50,7 +50,7 @@ class Accrual(NamedTuple):
         return self.value + self.rate * max(0.0, now - self.since)
 
     def settle(self, now: float, rate: float) -> "Accrual":
-        return Accrual(self.at(now), now, rate)
+        return Accrual(self.at(now) if self.rate else self.value, now, rate)
 
 
 @dataclass(slots=True)
