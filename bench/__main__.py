@@ -23,7 +23,7 @@ BENCHMARKS = {
     "flowcon": "every reading of FlowCon's rule beside what was published; writes docs/results.md",
     "fixed_20": "SpeCon's fixed-20 by baseline, threshold and rule; writes docs/results.md",
     "solvers": "what the solvers of consolidate make of the same problems; writes docs/results.md",
-    "ours": "our own policy against the published ones, with and without announced steps; writes docs/results.md",
+    "published": "the published experiments, and ours against them with and without steps; writes docs/results.md",
     "load_features": "would the load at submission tell how long a job will run?",
     "announced": "our own policy with wrong estimates, and on other draws",
     "commands": "the command line's own time",

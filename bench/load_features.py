@@ -1,4 +1,7 @@
-"""Would the load of the cluster at a job's submission tell how long it will run? Kept as features only if it would.
+"""Does the load of the cluster at a job's submission tell how long it will run?
+
+The number of jobs that run does, much, so it is a feature (`core/estimate/jobs.py`); the free part of the cores tells
+nothing beyond it, so it is none.
 
 Jobs of ten models share machines, at loads that come and go. How long each runs is guessed at its submission from those
 that have ended, with and without the number of running jobs and the free part of the cores as features.

@@ -118,6 +118,7 @@ jobs = Table(
     Column("ran", Accrued, nullable=False),
     Column("worked", Accrued, nullable=False, server_default="[0, 0, 0]"),
     Column("attained", Accrued, nullable=False),
+    Column("beside", Integer, nullable=False, server_default="0"),
     Column("stop", Choice(StopReason)),
     Column("outcome", Outcomes),
     Column("forget", Boolean, nullable=False),

@@ -17,6 +17,11 @@ def _add_worked(connection: sa.Connection) -> None:
     connection.exec_driver_sql("UPDATE jobs SET worked = ran")
 
 
+def _add_beside(connection: sa.Connection) -> None:
+    """How many ran beside earlier jobs is not known."""
+    connection.exec_driver_sql("ALTER TABLE jobs ADD COLUMN beside INTEGER DEFAULT '0' NOT NULL")
+
+
 # The first leads from version 1 to 2, and so on, all in one transaction on both databases. A step that was released
 # never changes, so it says what it does in SQL or with tables of its own, not with those of `tables.py`.
-STEPS: tuple[Step, ...] = (_add_worked,)
+STEPS: tuple[Step, ...] = (_add_worked, _add_beside)

@@ -33,6 +33,9 @@ def _submitted(state: State, event: ev.Submitted) -> None:
     job = event.job
     state.jobs[job.id] = job
     job.queued_at = event.at
+    if not job.shape.gpus and state.attempts:
+        job.beside = sum(not state.jobs[number].shape.gpus for number in state.attempts)
+        state.touch(job)
     waits: set[JobId] = set()
     for wanted in job.spec.depends_on:
         other = state.jobs.get(wanted) or state.changes.jobs.get(wanted)  # the latter if it ended in this very cycle

@@ -85,6 +85,7 @@ class Job:
     ran: Accrual = Accrual()  # seconds with workers, pauses left out
     worked: Accrual = Accrual()  # the same at the size it wants: at half the speed half of them
     attained: Accrual = Accrual()  # device-seconds (core-seconds for a job without GPUs)
+    beside: int = 0  # jobs without GPUs that had workers when it was submitted, if it has none either
     stop: StopReason | None = None  # why the present attempt is being stopped
     outcome: Outcome | None = None  # how the last attempt ended
     forget: bool = False  # delete it as soon as it has stopped

@@ -115,8 +115,10 @@ def slots_of(job: Job) -> int:
 
 
 def _features(job: Job) -> Features:
-    """The numbers of its command line, and what it asked for altogether; what it used of that is not measured."""
-    return {**_numbers(job.spec.command), **job.shape.per_worker * job.shape.workers.want}
+    """The numbers of its command line, what it asked for altogether (what it used of that is not measured), and how
+    many jobs were in its way: one with GPUs has those for itself."""
+    crowd = {} if job.shape.gpus else {"jobs beside": 1.0 + job.beside}  # from 1, as laws are about powers
+    return {**_numbers(job.spec.command), **job.shape.per_worker * job.shape.workers.want, **crowd}
 
 
 @lru_cache(maxsize=2_000)  # a policy asks for every job at every decision

@@ -70,6 +70,12 @@ PRESETS: dict[str, Preset] = {
         order="time-slice",
         more="Every job shows first results soon, and none is stopped; all together take longer.",
     ),
+    "gandiva-grow": Preset(
+        "As gandiva, and jobs that may change their size grow into devices that would lie idle, and shrink for others.",
+        order="time-slice",
+        allocate="elastic",
+        more="Take it where devices lie idle at times; a job takes its turns at its least size while others wait.",
+    ),
     "elastic-fifo": Preset(
         "First in, first out; each job gets its minimum, the rest is shared out, and running jobs shrink for others.",
         order="fifo",
