@@ -42,7 +42,7 @@ def test_every_field_of_a_job_survives(make):
     changed = Job(
         job.id, job.spec, "ann", AT, JobState.STOPPING, "cause", 99, AT + 5, 7.25, 0.5, AT + 6, 3, 1, 2, 4, 12.5, MOVE,
         5, AT + 1, AT + 2, AT + 3, AT + 4, Accrual(1.5, AT, 1.0), Accrual(0.7, AT, 0.5),
-        Accrual(0.1 + 0.2, AT + 1, 8.0), StopReason.PREEMPT,
+        Accrual(0.1 + 0.2, AT + 1, 8.0), 7, StopReason.PREEMPT,
         Outcome(Ending.OUT_OF_MEMORY, 1, 9, 2**31, "detail"), True, [1, 2.5],
     )  # fmt: skip
     for field in dataclasses.fields(Job):
