@@ -32,7 +32,7 @@ def sim_options(
         bool, typer.Option("--history", help="Replay what the service has run, instead of a trace.")
     ] = False,
     format: Annotated[
-        Text, option("NAME", "philly, elasticflow, pollux, tiresias, schedulearn. [default: by its header]")
+        Text, option("NAME", "philly, elasticflow, pollux, tiresias, sacct, schedulearn. [default: by its header]")
     ] = None,
     profiles: Annotated[
         Path | None, option("DIR", "Measured profiles of a pollux workload. [default: beside it]")

@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from schedulearn.core.domain.errors import InvalidSpec
-from schedulearn.lab.traces import elasticflow, history, philly, pollux, synthetic, tiresias
+from schedulearn.lab.traces import elasticflow, history, philly, pollux, sacct, synthetic, tiresias
 from schedulearn.lab.traces.fields import shown
 from schedulearn.lab.traces.table import Format, Source, csv_format, read_lines
 from schedulearn.lab.traces.types import Problem, Workload
@@ -15,6 +15,7 @@ FORMATS: dict[str, Format] = {
     "elasticflow": csv_format(elasticflow.COLUMNS, elasticflow.read),
     "pollux": csv_format(pollux.COLUMNS, pollux.read),
     "tiresias": csv_format(tiresias.COLUMNS, tiresias.read),
+    "sacct": Format(sacct.recognises, sacct.EXPECTS, sacct.read),
     "schedulearn": Format(history.recognises, history.EXPECTS, history.read),
 }
 

@@ -53,15 +53,19 @@ def read_lines(path: Path) -> list[str]:
 
 def csv_format(columns: Sequence[str], read: Callable[[Source], Rows[TraceJob]]) -> Format:
     """A format that is known by the columns it needs."""
-    return Format(lambda head: set(columns) <= set(_header(head)), ", ".join(columns), read)
+    return Format(lambda head: set(columns) <= set(header_of(head)), ", ".join(columns), read)
 
 
 def read_table(
-    source: Source, columns: Sequence[str], make: Callable[[int, Sequence[str]], T], optional: Sequence[str] = ()
+    source: Source,
+    columns: Sequence[str],
+    make: Callable[[int, Sequence[str]], T],
+    optional: Sequence[str] = (),
+    separator: str = ",",
 ) -> Rows[T]:
     """Give `make` each row's line and the text of its `columns`, then of `optional` ones (empty where absent)."""
-    rows = _split_rows(source.lines)
-    header = _header(source.head)
+    rows = _split_rows(source.lines, separator)
+    header = header_of(source.head, separator)
     next(rows, None)
     missing = [column for column in columns if column not in header]
     if missing:
@@ -74,7 +78,7 @@ def read_table(
     for line, fields in rows:
         try:
             if len(fields) != len(header):
-                raise BadRow(_wrong_width(fields, len(header)))
+                raise BadRow(_wrong_width(fields, len(header), separator))
             fields.append("")
             made.append(make(line, pick(fields)))
         except BadRow as error:
@@ -82,12 +86,13 @@ def read_table(
     return made, problems
 
 
-def _split_rows(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+def _split_rows(lines: Sequence[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Only where commas separate fields do quotes hold some together."""
     for number, line in enumerate(lines, 1):
-        if '"' in line:
+        if '"' in line and separator == ",":
             yield number, _split_quoted(line)
         elif line and not line.isspace():
-            yield number, line.split(",")
+            yield number, line.split(separator)
 
 
 def _split_quoted(line: str) -> list[str]:
@@ -98,12 +103,12 @@ def _split_quoted(line: str) -> list[str]:
         return []
 
 
-def _header(line: str) -> list[str]:
-    fields = _split_quoted(line) if '"' in line else line.split(",")
+def header_of(line: str, separator: str = ",") -> list[str]:
+    fields = _split_quoted(line) if '"' in line and separator == "," else line.split(separator)
     return [field.strip().lower() for field in fields]
 
 
-def _wrong_width(fields: Sequence[str], width: int) -> str:
+def _wrong_width(fields: Sequence[str], width: int, separator: str) -> str:
     if not fields:
         return "a quote is not closed, or not at the edge of its field"
-    return f"has {len(fields)} columns where the header has {width}: {shown(','.join(fields))}"
+    return f"has {len(fields)} columns where the header has {width}: {shown(separator.join(fields))}"
