@@ -57,6 +57,19 @@ def test_growth_is_over_the_part_of_the_machine_that_was_used_for_it() -> None:
     assert machine.interval({1: 8.0}).growth == pytest.approx({1: (10 - 8) / 10 / 20 / (1 / 4)})
 
 
+def test_growth_over_other_resources_is_shown_where_they_are_measured() -> None:
+    machine = one()
+    machine.pass_time(1)
+    machine.report({1: 10.0})
+    machine.tenants[1].other = {"memory": 200.0, "block": 40.0}  # type: ignore[index]
+    machine.interval({1: 8.0})
+    machine.tenants[1].other = {"memory": 100.0, "block": 60.0}  # type: ignore[index]
+    machine.interval({1: 7.5})
+    first, second = (note.data["others"] for _, answer in machine.answers for note in answer.notes if note.job == 1)
+    assert first == pytest.approx({"memory": 0.2 / 20 / 200, "block": 0.2 / 20 / (40 / 20)})
+    assert second == pytest.approx({"memory": 0.05 / 20 / 100, "block": 0.05 / 20 / (20 / 20)})
+
+
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])
 def test_silence_is_not_convergence(value: float | None) -> None:
     machine = one(alpha=0.05)

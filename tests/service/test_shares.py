@@ -393,6 +393,19 @@ def test_a_counter_includes_workers_that_have_left(world: World) -> None:
     assert world.monitor.cpu_seconds(JobId(1)) == 7.0
 
 
+def test_what_is_used_beside_cpu_is_told_where_all_workers_have_it_measured(world: World) -> None:
+    one = {"memory": 5_000_000, "read_bytes": 1_000_000, "written_bytes": 2_000_000}
+    world.executor.used = {
+        "1.1.0": Usage(0.0, 1.0, **one, received_bytes=1, sent_bytes=1),
+        "1.1.1": Usage(0.0, 1.0, **one),
+    }
+    world.look(job_here(1, 0, 1))
+    assert world.monitor.other_use(JobId(1)) == {"memory": 10.0, "block": 6.0}, "the network is not, of one of them"
+    world.executor.used = {}
+    world.look(job_here(2, 0))
+    assert world.monitor.other_use(JobId(2)) == {}
+
+
 # --- in the service
 
 

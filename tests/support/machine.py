@@ -24,6 +24,7 @@ class Tenant:
     doubt: float = 1.0  # the estimate's range, as a factor both ways
     reached: bool = False  # its target
     reports: list[tuple[float, float]] = field(default_factory=list)
+    other: dict[str, float] = field(default_factory=dict)  # MB: held, moved since it arrived
 
 
 class Machine:
@@ -97,6 +98,9 @@ class Machine:
 
     def cpu_seconds(self, job: JobId) -> float:
         return self.tenants[job].used
+
+    def other_use(self, job: JobId) -> dict[str, float]:
+        return self.tenants[job].other
 
     def evaluation(self, job: JobId, since: float) -> float | None:
         values = [value for at, value in self.tenants[job].reports if at > since]

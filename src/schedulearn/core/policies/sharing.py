@@ -69,6 +69,10 @@ class ShareNode(Protocol):
     def cpu_seconds(self, job: JobId) -> float:
         """Core-seconds that it has used since it arrived: a counter."""
 
+    def other_use(self, job: JobId) -> Mapping[str, float]:
+        """What it uses beside CPU, as far as that is measured: `memory`, the MB that it holds; `block` and `network`,
+        the MB that it has read and written since it arrived."""
+
     def evaluation(self, job: JobId, since: float) -> float | None:
         """The mean of the metric values that came after `since` until now; None: it was silent."""
 

@@ -67,6 +67,9 @@ class SimulatedMachine:
     def cpu_seconds(self, job: JobId) -> float:
         return self.here[job].used(self.now)
 
+    def other_use(self, job: JobId) -> dict[str, float]:  # noqa: ARG002 - there is no model of it
+        return {}
+
     def evaluation(self, job: JobId, since: float) -> float | None:
         values = self.here[job].model.reported(since, self.now)
         return sum(values) / len(values) if values else None

@@ -19,6 +19,7 @@ from schedulearn.service.share.snapshots import JobSnapshot
 from schedulearn.store import CurvePoint, Mark, News, Progress, Store
 
 _LOG = logging.getLogger(__name__)
+_MB = 1e6  # bytes
 _MOST_REPORTS = 1000  # looks whose values are remembered: a stage asks for those since it last measured
 
 
@@ -104,6 +105,16 @@ class LiveContainerMonitor:
     def cpu_seconds(self, job: JobId) -> float:
         return self._containers[job].cpu_seconds
 
+    def other_use(self, job: JobId) -> dict[str, float]:
+        """Of its present workers; without what is not measured of one of them."""
+        usage = list(self._containers[job].usage.values())
+        amounts = {
+            "memory": [each.memory for each in usage],
+            "block": [_sum(each.read_bytes, each.written_bytes) for each in usage],
+            "network": [_sum(each.received_bytes, each.sent_bytes) for each in usage],
+        }
+        return {name: sum(each or 0 for each in of) / _MB for name, of in amounts.items() if of and None not in of}
+
     def evaluation(self, job: JobId, since: float) -> float | None:
         new = [values for values in self._containers[job].reports if values.at > since]
         return sum(each.total for each in new) / sum(each.count for each in new) if new else None
@@ -162,6 +173,10 @@ def _report(container: _Measured, news: News, now: float) -> None:
     del container.reports[:-_MOST_REPORTS]
     if news.points:
         container.cost.note(container.cpu_seconds, news.progress.step)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 def _finite(points: Iterable[CurvePoint]) -> list[CurvePoint]:

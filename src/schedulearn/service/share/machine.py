@@ -43,6 +43,9 @@ class _View:
     def cpu_seconds(self, job: JobId) -> float:
         return self.monitor.cpu_seconds(job)
 
+    def other_use(self, job: JobId) -> Mapping[str, float]:
+        return self.monitor.other_use(job)
+
     def evaluation(self, job: JobId, since: float) -> float | None:
         return self.monitor.evaluation(job, since)
 

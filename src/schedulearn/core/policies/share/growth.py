@@ -1,13 +1,15 @@
 """What FlowCon keeps of each container: how much its training still gains for the CPU that it uses, and its list."""
 
 import math
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.policies.sharing import SECONDS_EPSILON, Container, ShareNode
 
+_HELD = "memory"  # what is held, not moved
 _LEAST_USE = 1e-3  # of the machine: less than this tells nothing of what a core brings
 _SAME = 1e-9  # relative: values closer than that are equal but for rounding
 
@@ -32,6 +34,7 @@ class Interval:
     lowest: float  # of all such means so far
     highest: float
     growth: float
+    others: Mapping[str, float] = field(default_factory=dict)  # likewise, over other resources: a MB, or a MB a second
 
     @property
     def data(self) -> dict[str, object]:
@@ -57,6 +60,7 @@ class Watched:
     turns: int = 0  # how often that has turned round
     wishes: int = 0  # rounds in a row in which it should have turned again
     reached: bool = False  # its target: others go first
+    moved: dict[str, float] = field(default_factory=dict)  # MB that it had read and written when the interval began
 
     @classmethod
     def new(cls, container: Container) -> "Watched":
@@ -107,12 +111,21 @@ class Watched:
         seconds, counter = node.now - self.since, node.cpu_seconds(job)
         used, before = max(0.0, counter - self.cpu), self.value
         self.lowest, self.highest = min(self.lowest, value), max(self.highest, value)
+        uses = {} if by_range else self._other_use(node, job, seconds)
         self.since, self.cpu, self.value = node.now, counter, value
         if before is None:
             return None
         gain = self._gain(before, value) if by_range else self._gain_of_largest(before, value)
         self.growth = gain / seconds / max(_LEAST_USE, used / seconds / node.cores)
-        return Interval(seconds, used / seconds, before, value, self.lowest, self.highest, self.growth)
+        others = {} if by_range else {name: gain / seconds / mb for name, mb in uses.items() if mb > 0}
+        return Interval(seconds, used / seconds, before, value, self.lowest, self.highest, self.growth, others)
+
+    def _other_use(self, node: ShareNode, job: JobId, seconds: float) -> dict[str, float]:
+        """MB held, and MB a second moved, since the interval began; which ends."""
+        now = node.other_use(job)
+        before, self.moved = self.moved, {name: mb for name, mb in now.items() if name != _HELD}
+        moved = {name: (mb - before.get(name, 0.0)) / seconds for name, mb in self.moved.items()}
+        return moved | ({_HELD: now[_HELD]} if _HELD in now else {})
 
     def _gain_of_largest(self, before: float, after: float) -> float:
         """Where the unit does not matter, but the zero does: 0.2 of a loss of 2 is more than of one of 10."""
