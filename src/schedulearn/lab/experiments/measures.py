@@ -5,8 +5,6 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy.stats import t as student
-
 from schedulearn.lab.experiments.runs import JobRun, Run
 
 _NOTICED = 0.001  # a job is faster if it takes less than 99.9 % of the time
@@ -136,5 +134,7 @@ def paired(before: Sequence[float], after: Sequence[float]) -> Paired:
     mean = statistics.fmean(changes)
     if len(changes) < 2:
         return Paired(mean, -math.inf, math.inf)
-    half = float(student.ppf(0.975, len(changes) - 1)) * statistics.stdev(changes) / math.sqrt(len(changes))
+    from scipy.special import stdtrit  # only who compares pays for it
+
+    half = float(stdtrit(len(changes) - 1, 0.975)) * statistics.stdev(changes) / math.sqrt(len(changes))
     return Paired(mean, mean - half, mean + half)
