@@ -165,3 +165,19 @@ def test_asking_for_help_loads_no_simulator() -> None:
         "sys.exit(any(name.startswith('schedulearn.lab.sim') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", script], stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def test_policy_check_shows_the_smallest_example(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from schedulearn.policy import Order\n"
+        "class Mine(Order):\n"
+        "    def key(self, job, now, facts):\n"
+        "        return (job.shape.workers.want, 1 / (job.shape.workers.want - 2))\n"
+    )
+    result = cli("policy", "check", tmp_path / "mine.py")
+    assert result.code != 0
+    assert "breaks a rule: it raises no error" in result.out
+    assert "ZeroDivisionError" in result.out
+    assert "return (job.shape.workers.want, 1 / (job.shape.workers.want - 2))" in result.err
+    assert "keeps all rules in 3 workloads" in cli("policy", "check", "fifo", "--tries", 3).out
+    assert "there is no file" in cli("policy", "check", "nowhere.py").err

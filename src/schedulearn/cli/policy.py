@@ -1,15 +1,21 @@
 """`policy`: the scheduling policy."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from schedulearn.cli.common.out import next_steps, note, say, say_facts, say_json
+from schedulearn.cli.common.errors import Code, Failure
+from schedulearn.cli.common.out import next_steps, note, say, say_facts, say_json, say_table
 from schedulearn.cli.common.params import Params, params_of
+from schedulearn.cli.common.progress import progress_bars
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, verb_app
+from schedulearn.cli.common.verb import AsJson, option, verb_app
+from schedulearn.cli.view.table import Column
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import Json, parameters
+
+if TYPE_CHECKING:
+    from schedulearn.lab.traces.types import TraceJob
 
 app = verb_app()
 _STAGE_HELP = {
@@ -76,6 +82,58 @@ def set_(
         return
     say(f"The policy is now {answer['preset']}: {_stages(answer)}", "green")
     next_steps({"watch what it does": "schedulearn top"})
+
+
+@app.command()
+def check(
+    policy: Annotated[str, typer.Argument(metavar="FILE.py[:Class]", help="Stages of your own, or a preset.")],
+    tries: Annotated[int, option("N", "Random workloads that it is tried on.", min=1)] = 300,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Other workloads.")] = 0,
+    param: Params = None,
+) -> None:
+    """Try whether a policy keeps the rules; if not, show the smallest workload that breaks one.
+
+    \b
+    Examples:
+      schedulearn policy check my_policy.py
+      schedulearn policy check my_policy.py:MyOrder --tries 2000 --param quantum=1m
+    """
+    from schedulearn.lab.sim.check import RULES
+    from schedulearn.lab.sim.check import check as try_it
+    from schedulearn.lab.sim.run import BadRequest, choose
+
+    try:
+        (choice,) = choose([policy], {}, params_of(param or []))
+    except BadRequest as error:
+        raise Failure(error.problem, field=error.field, allowed=error.allowed) from error
+    with progress_bars("workloads", tries) as told:
+        broken = try_it(choice, tries, seed, lambda done: told(choice.label, done))
+    if broken is None:
+        say(clean(f"{policy} keeps all rules in {tries:,} workloads:"), "green")
+        for words in RULES.values():
+            say(f"  {words}")
+        return
+    say(clean(f"{policy} breaks a rule: {RULES[broken.rule]}"), "bold red")
+    say(clean(f"  {broken.problem}"))
+    if broken.trace:
+        note(clean("\n".join(broken.trace.strip().splitlines()[-6:])), "dim")
+    say()
+    say(f"The smallest example that was found, on {broken.example.cluster}", "bold")
+    heads = [Column("job"), *(Column(name, right=True) for name in ("arrival", "duration", "GPUs", "range", "cores"))]
+    say_table(heads, [_as_row(job) for job in broken.example.jobs])
+    raise typer.Exit(Code.JOB_FAILED)
+
+
+def _as_row(job: "TraceJob") -> list[str]:
+    sizes = f"{job.workers[0]}–{job.workers[1]}" if job.workers else ""
+    return [
+        job.label,
+        f"{job.arrival:g}",
+        f"{job.duration:g}",
+        f"{job.gpus or ''}",
+        sizes,
+        f"{job.cpus:g}" if job.cpus else "",
+    ]
 
 
 def _stages(answer: Json) -> str:
