@@ -39,6 +39,7 @@ class Decision:
     passed: list[Kind] = field(default_factory=list)  # nobody of these fits, and hardly anybody was looked at
     wake_at: float | None = None  # when to decide again although nothing happened
     memory: Memory = field(default_factory=dict)
+    settled: bool = False  # would the same be decided again where jobs take turns, as long as nothing changes?
 
 
 class Undo:

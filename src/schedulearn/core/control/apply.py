@@ -100,8 +100,9 @@ def _finish(state: State, job: Job, trigger: Trigger, now: float, cause: str) ->
 
 
 def _leave_queue(state: State, job: Job) -> None:
-    state.stale |= job.id in state.queue  # it may have stood in the way of others
-    state.queue.remove(job.id)
+    if job.id in state.queue:
+        state.stale = True  # it may have stood in the way of others
+        state.queue.remove(job.id)
 
 
 def _forget(state: State, job: Job, now: float) -> None:

@@ -49,8 +49,33 @@ class Book:
         self.leaving: set[JobId] = set()
         self.growing: dict[JobId, None] = {}  # run, and were promised more than they have; in order
         self.shrinking: set[JobId] = set()  # run on while some of their workers, told to leave, are not out yet
-        self.stale = True  # whether a decision now might differ from the last one
+        self._stale = True
+        # The only nodes where it might, as far as those who take turns are concerned; None: anywhere:
+        self.unsettled: set[NodeName] | None = None
         self.slots_freed = False  # whether a job has left its place since the last decision
+
+    # --- what the next decision must look at
+
+    @property
+    def stale(self) -> bool:
+        """Whether a decision now might differ from the last one."""
+        return self._stale
+
+    @stale.setter
+    def stale(self, stale: bool) -> None:
+        self._stale = stale
+        if stale:
+            self.unsettled = None
+
+    def changed_at(self, placements: Iterable[Placement]) -> None:
+        """It might differ, and that only because of what has changed there."""
+        self._stale = True
+        self.unsettle(placements)
+
+    def unsettle(self, placements: Iterable[Placement]) -> None:
+        """Once there is a decision, it must look there."""
+        if self.unsettled is not None:
+            self.unsettled.update(placement.node for placement in placements)
 
     # --- promises
 
@@ -88,11 +113,13 @@ class Book:
         job.move = None
         if job.placements:
             self.ledger.give_back_all(job.shape, job.placements)
+            self.changed_at(job.placements)
             job.placements = ()
             self.adjustable[job.shape.pool].pop(job.id, None)
-            self.stale = self.slots_freed = True
+            self.slots_freed = True
         if job.suspended_at:
-            self.stale = self.slots_freed = True
+            self.changed_at(job.suspended_at)
+            self.slots_freed = True
             placements, job.suspended_at, job.shape = job.suspended_at, (), Shape.of(job.spec)
             for placement in placements if job.shape.memory.per_worker else ():
                 self.ledger.give_back(job.shape.memory, Placement(placement.node))

@@ -56,7 +56,16 @@ def _decide(state: State, policy: Policy, now: float) -> Decision | None:
         state.memory = dict(state.memory)
         policy.place.survey(Board(state, now), state.memory)
     hysteresis = Hysteresis(state, now)
-    decision = decide(policy, state.queue, state.ledger, state.adjustable, now, state.memory, hysteresis=hysteresis)
+    decision = decide(
+        policy,
+        state.queue,
+        state.ledger,
+        state.adjustable,
+        now,
+        state.memory,
+        hysteresis=hysteresis,
+        unsettled=None if _is_due(state.wake_at, now) else state.unsettled,
+    )
     reconcile(state, decision, now)
     state.watch_turns(now)
     return decision

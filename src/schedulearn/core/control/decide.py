@@ -3,17 +3,18 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from schedulearn.core.control.allocation import AllocationPass, Decision, Grant, Undo, place_elsewhere, place_workers
+from schedulearn.core.control.allocation import AllocationPass, Decision, Grant, Undo, place_workers
 from schedulearn.core.control.cores import CoresPass
 from schedulearn.core.control.fast_path import start_all
-from schedulearn.core.control.hysteresis import Hysteresis, pays_to_move
+from schedulearn.core.control.hysteresis import Hysteresis
 from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.queue import Queue
 from schedulearn.core.control.running_jobs import RunningJobs
 from schedulearn.core.control.suspension import take_what_is_free
+from schedulearn.core.control.turns import move_stopped, only_turns, take_turns
 from schedulearn.core.domain.errors import BadPlan
-from schedulearn.core.domain.ids import JobId
-from schedulearn.core.domain.job import Job, Placement
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import CPUS, GPUS
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.policies.stages import Memory, NoPlace, Policy
@@ -31,15 +32,19 @@ def decide(
     memory: Memory,
     shown: Collection[Shape] = (),
     hysteresis: Hysteresis | None = None,
+    unsettled: Collection[NodeName] | None = None,
 ) -> Decision:
     """Look, try and undo: neither queue, ledger, jobs nor the given memory is changed.
 
     Growth that does not pay yet (`hysteresis`) is left out of the plan; None: all growth pays.
 
     Of the shapes `shown` it is told exactly why they are refused, also where that follows from what others ask for.
+
+    Where jobs take turns and only that has changed which concerns the nodes `unsettled`, no others are looked at, and
+    the refusals that stay as they were are not told again; None: anything may have changed.
     """
     queue.rekey(now)
-    decision = Decision(memory=dict(memory))
+    decision = Decision(memory=dict(memory), settled=only_turns(policy, queue, adjustable))
     undo = Undo(ledger)
     try:
         for pool in POOLS:
@@ -49,6 +54,9 @@ def decide(
                 # To be suspended costs a job nothing, but to be resized it must be one that may be stopped.
                 mine = RunningJobs(job for job in mine.values() if job.is_preemptible)
             if not (queue.count(pool) or (mine and policy.allocate.elastic)):
+                continue
+            if decision.settled and unsettled is not None and not shown:
+                take_turns(unsettled, policy, queue, ledger, mine, now, undo, decision)
                 continue
             if policy.counts_cores and pool == CPUS:
                 _decide_cores(policy, queue, ledger, mine, now, undo, decision)
@@ -86,6 +94,7 @@ def _decide_pool(
         if failed is None:
             break
         undo.back_to(mark)
+        decision.settled = False
         limits[failed.shape] = placing.placed_of(failed.shape)
         no_place.setdefault(failed.shape, failed.id)
     decision.memory = memory
@@ -149,7 +158,9 @@ def _place(
         placing = _Placing(policy, ledger, allocation, undo, memory, hysteresis)
         failed = placing.place_all()
     if not failed and policy.order.suspends and not policy.allocate.elastic:
-        placing.move_stopped(pool)
+        placing.stopped = move_stopped(
+            placing.stopped, pool, policy, allocation.facts, ledger, undo, memory, allocation.now, placing.grants
+        )
     return placing, failed
 
 
@@ -189,21 +200,6 @@ class _Placing:
             return None
         with self._suspended_places_closed():
             return self._place_in_turn(others)
-
-    def move_stopped(self, pool: str) -> None:
-        """Who has lost its place to a job that can be nowhere else goes where there is room, if it may be stopped."""
-        moved = []
-        for job in self.stopped if self._ledger.free_slots(pool) else ():
-            placements = (
-                self._elsewhere(job) if pays_to_move(job, self._allocation.now, self._allocation.facts) else None
-            )
-            if placements:
-                moved.append(job.id)
-                self.grants.append(Grant(job.id, placements))
-        self.stopped = [job for job in self.stopped if job.id not in moved]
-
-    def _elsewhere(self, job: Job) -> tuple[Placement, ...] | None:
-        return place_elsewhere(job, self._policy, self._ledger, self._undo, self._memory)
 
     @contextmanager
     def _suspended_places_closed(self) -> Iterator[None]:

@@ -137,7 +137,10 @@ class State(Book):
         if job.id in self.queue:
             self.queue.add(job, now)
         self.adjustable[job.shape.pool].renew(job)
-        self.stale = True
+        if places := job.placements or job.suspended_at:
+            self.changed_at(places)
+        else:
+            self.stale = True
 
     def set_order(self, order: Order, now: float, *, counts_cores: bool = False) -> None:
         self.counts_cores = counts_cores
@@ -166,6 +169,7 @@ class State(Book):
         self.memory = decision.memory
         self.wake_at = decision.wake_at
         self.stale = self.slots_freed = False
+        self.unsettled = set() if decision.settled else None
 
     # --- promises
 
@@ -173,6 +177,8 @@ class State(Book):
         """Say whether a policy may take away or change what this job, which has an attempt, has."""
         free = job.is_preemptible or self.queue.order.suspends or (self.counts_cores and job.shape.least_cores > 0)
         if job.placements and free and not (job.spec.resizes_live and self._is_finishing(job)):
+            if job.id not in self.adjustable[job.shape.pool]:
+                self.unsettle(job.placements)
             self.adjustable[job.shape.pool][job.id] = job
         else:
             self.adjustable[job.shape.pool].pop(job.id, None)

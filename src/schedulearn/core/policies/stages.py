@@ -251,6 +251,7 @@ class Allocate:
 
     elastic = False  # does it change the number of workers of a running job?
     counts_cores = False
+    regardless = False  # under an order that suspends: do all get what they want if it is free, whoever is refused?
     tries: Literal["min", "want"] | None = None
     starvation_guard = math.inf  # seconds
 

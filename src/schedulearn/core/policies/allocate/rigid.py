@@ -17,6 +17,7 @@ class Rigid(Allocate):
     """
 
     tries = "want"
+    regardless = True
 
     def __init__(self, starvation_guard: float = 3600.0) -> None:
         self.starvation_guard = starvation_guard
