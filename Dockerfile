@@ -9,6 +9,7 @@ RUN python -m pip install --no-cache-dir --root-user-action=ignore --require-has
 FROM packages AS wheel
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
+COPY scripts/compiled.py scripts/compiled.py
 COPY src src
 RUN python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
 

@@ -17,8 +17,10 @@ def at(seconds: float) -> str:
     return datetime.fromtimestamp(BEGAN + seconds, UTC).isoformat()
 
 
-def look(seconds: float, cpus: float, total: float, limit: float | None = None) -> dict[str, Any]:
-    return {"at": at(seconds), "cpus": cpus, "cpu_seconds": total, "cpus_limit": limit}
+def look(
+    seconds: float, cpus: float, total: float, limit: float | None = None, energy: float | None = None
+) -> dict[str, Any]:
+    return {"at": at(seconds), "cpus": cpus, "cpu_seconds": total, "cpus_limit": limit, "energy": energy}
 
 
 class Told:
@@ -45,8 +47,8 @@ class Told:
     def usage(self, job: int, attempt: int, max_points: int) -> Any:
         looks = {
             (1, 1): [look(5, 2.0, 8.0), look(15, 1.0, 18.0, 0.5)],
-            (2, 1): [look(10, 1.0, 4.0)],
-            (2, 2): [look(20, 0.5, 4.0)],
+            (2, 1): [look(10, 1.0, 4.0, energy=30.0)],
+            (2, 2): [look(20, 0.5, 4.0, energy=12.0)],
         }[job, attempt]
         return [{"worker": f"{job}.{attempt}.0", "latest": looks[-1], "points": looks[-max_points:]}]
 
@@ -66,6 +68,7 @@ def test_all_of_a_run() -> None:
         (0.0, 2.0, 40.0, 0),
         (10.0, 12.0, 50.0, 1),
     ]
+    assert [job.energy for job in run.jobs] == [None, 42.0], "of all attempts, where it was measured"
     assert run.use == pytest.approx((18 + 4 + 4) / (2 * 25)), "all attempts count"
     mine = [use for use in run.timeline.uses if use.serial == 1]
     assert mine == [
