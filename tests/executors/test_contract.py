@@ -3,6 +3,8 @@
 What the workers do has names (`support/deeds.py`); the bench knows how its executor is made to do it, and how to wait.
 """
 
+import errno
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -14,16 +16,13 @@ from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.outcome import Ending
 from schedulearn.core.domain.ports import Executor, Launch
 from schedulearn.core.domain.usage import Limits
+from schedulearn.executors.process import watcher
 from support import deeds
 from support.bench import Workbench
 
-# The name of a fixture that makes executors, and options for them.
-EXECUTORS: dict[str, tuple[str, dict[str, Any]]] = {
-    "process": ("processes", {}),
-    "process, without pidfd": ("processes", {"use_pidfd": False}),
-    "docker": ("containers", {}),
-    "simulated": ("simulated", {}),
-}
+FULL = "process, with too many open files to watch them by"
+# The fixtures that make them.
+EXECUTORS = {"process": "processes", FULL: "processes", "docker": "containers", "simulated": "simulated"}
 
 
 @pytest.fixture(
@@ -34,15 +33,21 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def bench(request: pytest.FixtureRequest, kind: str) -> Workbench:
-    workbench: Workbench = request.getfixturevalue(EXECUTORS[kind][0])
+def bench(request: pytest.FixtureRequest, kind: str, monkeypatch: pytest.MonkeyPatch) -> Workbench:
+    if kind == FULL:
+
+        def full(_: int) -> int:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        monkeypatch.setattr(watcher, "pidfd_open", full)
+    workbench: Workbench = request.getfixturevalue(EXECUTORS[kind])
     return workbench
 
 
 @pytest.fixture
-def make(bench: Workbench, kind: str) -> Callable[[], Executor]:
+def make(bench: Workbench) -> Callable[[], Executor]:
     """Makes a new executor over the same data each time it is called: the service's next life."""
-    return lambda: bench.executor(**EXECUTORS[kind][1])
+    return bench.executor
 
 
 def kinds(bench: Any, launch: Launch) -> list[type]:

@@ -55,7 +55,6 @@ class ProcessExecutor(BaseExecutor[Claim, Claim]):
         log_cap: int = LOG_CAP,
         cgroups: permitted.Cgroups | None = None,  # None: whatever this machine permits
         mounts: Mounts | None = None,  # the same
-        use_pidfd: bool = True,
     ) -> None:
         super().__init__(root, sink, clock, node)
         self._log_cap = log_cap
@@ -65,7 +64,7 @@ class ProcessExecutor(BaseExecutor[Claim, Claim]):
         self._pausing: set[WorkerId] = set()  # told to stand still, and not known to do so yet; guarded by `_lock`
         self._usage = UsageReader()
         self.exec = ProcessExec(self._root)
-        self._watcher = Watcher(self._on_end, use_pidfd=use_pidfd)
+        self._watcher = Watcher(self._on_end)
 
     def nodes(self) -> list[Node]:
         (node,) = super().nodes()

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from os import pidfd_open
 
 from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.process.procfs import start_time
@@ -24,8 +25,8 @@ class Watched:
 class Watcher:
     """One thread that sleeps until a pidfd says that its process ended. Calls `on_end` once for each."""
 
-    def __init__(self, on_end: Callable[[WorkerId], None], interval: float = 0.5, use_pidfd: bool = True) -> None:
-        self._on_end, self._interval, self._use_pidfd = on_end, interval, use_pidfd
+    def __init__(self, on_end: Callable[[WorkerId], None], interval: float = 0.5) -> None:
+        self._on_end, self._interval = on_end, interval
         self._selector = selectors.DefaultSelector()
         self._polled: list[Watched] = []
         self._incoming: list[Watched] = []
@@ -80,12 +81,10 @@ class Watcher:
 
     def _begin(self, watched: Watched) -> None:
         try:
-            if not self._use_pidfd:
-                raise OSError("not wanted")
-            fd = os.pidfd_open(watched.pid)
+            fd = pidfd_open(watched.pid)
         except ProcessLookupError:
             self._ended(watched)
-        except OSError:  # an old kernel, or too many open files
+        except OSError:  # too many open files
             self._polled.append(watched)
         else:
             # Looked at after the pidfd is open: from now on the number cannot go to another process unnoticed.
