@@ -182,7 +182,7 @@ class Book:
         return known
 
     def add_leases(self, leases: Iterable[Lease]) -> None:
-        """Workers that held nothing before hold these from now on."""
+        """From now on these workers hold these, and nothing else."""
         self.leases.update({lease.worker: lease for lease in leases})
 
     def end_lease(self, worker: WorkerId) -> bool:

@@ -83,15 +83,16 @@ def suspend(state: State, job: Job, now: float) -> None:
 
 def pause_confirmed(state: State, job: Job, attempt: Attempt, workers: Iterable[Worker], now: float) -> None:
     """These stand still. If that is for the sake of others, only their memory remains leased."""
-    memory = Shape.of(job.spec).memory.per_worker
+    memory, changed = Shape.of(job.spec).memory.per_worker, list[Lease]()
     for worker in workers:
         worker.started_at = now if worker.started_at is None else worker.started_at
         if not job.suspended_at or worker.left_at is not None:
             continue  # its user paused it, or it goes on already, or leaves
         worker.paused = True
-        kept = Lease(worker.id, worker.node, memory)
-        if state.leases.get(worker.id, kept) != kept:
-            state.lease(kept)
+        held = state.leases.get(worker.id)
+        if held is not None and (held.devices or held.amounts != memory):
+            changed.append(Lease(worker.id, worker.node, memory))
+    state.lease_all(changed)
     settle(state, job, attempt)
 
 
@@ -105,8 +106,8 @@ def go_on(state: State, job: Job, now: float) -> None:
     """Its turn has come, and its place is free: it has all of it again."""
     attempt = state.attempts[job.id]
     state.unpin(job)
-    for worker in attempt.members:
-        state.lease(Lease(worker.id, worker.node, job.shape.per_worker, worker.devices))
+    amounts = job.shape.per_worker
+    state.lease_all([Lease(worker.id, worker.node, amounts, worker.devices) for worker in attempt.members])
     resume(state, job, attempt, now, "its turn has come")
 
 

@@ -197,6 +197,13 @@ class State(Book):
         self.add_leases(leases)
         self.changes.leases_added += leases
 
+    def lease_all(self, leases: Sequence[Lease]) -> None:
+        """The same for several workers, whether they hold something already or not."""
+        known, changes = self.leases, self.changes
+        for lease in leases:
+            (changes.leases_changed if lease.worker in known else changes.leases_added).append(lease)
+        self.add_leases(leases)
+
     def withdraw(self, job: Job) -> None:
         """A suspended job no longer waits for its turn, or for others to leave. Its memory it keeps."""
         self.queue.remove(job.id)

@@ -40,6 +40,8 @@ def take_turns(
 ) -> None:
     """What the allocate stage would give and refuse among the jobs on these nodes, and on those connected with them."""
     run, suspended = _concerned(unsettled, running.values(), queue.suspended[GPUS].values())
+    if not suspended:
+        return  # those who run have had room together since they were last decided upon
     ranked = [(rank(job, policy.order, queue.facts, now), job) for job in run]
     ranked += [(queue.key(job), job) for job in suspended]
     places, stays = SharedPlaces(ledger, undo, run, suspends=True), set()
