@@ -12,12 +12,10 @@ from schedulearn.lab.sim.cluster import parse_cluster
 from schedulearn.lab.sim.engine import Simulation
 from schedulearn.lab.traces.registry import load
 from schedulearn.lab.traces.types import TraceJob, Workload
+from support.traces import TRACES, needs_traces
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reference import simulate
-
-TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
-needs_traces = pytest.mark.skipif(not TRACES.exists(), reason="the public traces are not beside the project")
 
 _RULES = {
     "strict": ("fifo", {"allocate": "strict"}, {}),

@@ -18,9 +18,8 @@ from schedulearn.lab.sim.parallel import run_all
 from schedulearn.lab.sim.replay import workload_of
 from schedulearn.lab.sim.run import BadRequest, PolicyFailed, Request, Study, choose, prepare
 from schedulearn.lab.traces.types import TraceJob
+from support.traces import TRACES, needs_traces
 
-TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
-needs_traces = pytest.mark.skipif(not TRACES.exists(), reason="the public traces are not beside the project")
 HEADER = "submission_time,num_gpu,duration,deadline\n"
 OWN = '''
 import os

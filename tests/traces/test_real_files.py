@@ -1,19 +1,14 @@
 """The public traces themselves, where they are at hand: beside the project, in `../shared/traces`."""
 
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from schedulearn.lab.traces.numbers import read_numbers
 from schedulearn.lab.traces.registry import load
+from support.traces import TRACES, needs_traces
 
-TRACES = Path(__file__).parents[2].parent / "shared" / "traces"
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not TRACES.is_dir(), reason="the public traces are not beside the project"),
-]
+pytestmark = [pytest.mark.slow, needs_traces]
 
 POLLUX = [f"pollux/workload-{number}.csv" for number in (1, 2, 3, 4)]
 COUNTS = {

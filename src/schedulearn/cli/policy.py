@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from schedulearn.cli.common.errors import Code, Failure
+from schedulearn.cli.common.errors import Code
 from schedulearn.cli.common.out import next_steps, note, say, say_facts, say_json, say_table
 from schedulearn.cli.common.params import Params, params_of
 from schedulearn.cli.common.progress import progress_bars
 from schedulearn.cli.common.service import connect
+from schedulearn.cli.common.sim_options import failure_of
 from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.cli.view.table import Column
 from schedulearn.wire.clean import clean
@@ -105,7 +106,7 @@ def check(
     try:
         (choice,) = choose([policy], {}, params_of(param or []))
     except BadRequest as error:
-        raise Failure(error.problem, field=error.field, allowed=error.allowed) from error
+        raise failure_of(error) from error
     with progress_bars("workloads", tries) as told:
         broken = try_it(choice, tries, seed, lambda done: told(choice.label, done))
     if broken is None:

@@ -101,7 +101,7 @@ def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
         if given["out"] is not None:
             make_folder(given["out"])
     except BadRequest as error:
-        raise _failure(error) from error
+        raise failure_of(error) from error
     _tell(study)
     return study
 
@@ -111,7 +111,7 @@ def _history() -> list[str]:
         return client.history(_MOST).splitlines()
 
 
-def _failure(error: "BadRequest") -> Failure:
+def failure_of(error: "BadRequest") -> Failure:
     """With the option that is wrong instead of the field."""
     kind, _, name = error.field.partition(".")
     if kind == "params":

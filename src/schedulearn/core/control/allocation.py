@@ -535,11 +535,13 @@ def _places(
     One that stays on one node goes there if the stage has chosen a single one; else where all of them have room, or
     where most have, if these are enough for it.
     """
-    if job.shape.one_node and kept:
+    if not job.shape.one_node:
+        return policy.place.place(job, job.shape, missing, ledger, memory)
+    if kept:
         return None
     after = dict(memory)
     names = policy.place.place(job, job.shape, missing, ledger, after)
-    if not job.shape.one_node or (names and len(set(names)) == 1):
+    if names and len(set(names)) == 1:
         memory.update(after)
         return names
     node = ledger.first_with_room(job.shape, missing)

@@ -90,8 +90,8 @@ def _decide_pool(
             wake = _later(policy.allocate.allocate(allocation), now)
         finally:
             allocation.end()
-        placing, failed = _place(pool, policy, ledger, allocation, undo, memory, hysteresis)
-        if failed is None:
+        placing = _Placing(policy, ledger, allocation, undo, memory, hysteresis)
+        if (failed := placing.place(pool)) is None:
             break
         undo.back_to(mark)
         decision.settled = False
@@ -133,37 +133,6 @@ def _sooner(one: float | None, other: float | None) -> float | None:
     return min((at for at in (one, other) if at is not None), default=None)
 
 
-def _place(
-    pool: str,
-    policy: Policy,
-    ledger: Ledger,
-    allocation: AllocationPass,
-    undo: Undo,
-    memory: Memory,
-    hysteresis: Hysteresis | None,
-) -> tuple["_Placing", Job | None]:
-    """Find places for all that was given; who has none, if somebody has not.
-
-    Newcomers go around the places of suspended jobs. Where one then has no place, all are placed when it is their turn.
-    """
-    placing = _Placing(policy, ledger, allocation, undo, memory, hysteresis)
-    if not allocation.suspended:
-        return placing, placing.place_all()
-    mark, before = undo.mark(), dict(memory)
-    failed = placing.place_around()
-    if failed:
-        undo.back_to(mark)
-        memory.clear()
-        memory.update(before)
-        placing = _Placing(policy, ledger, allocation, undo, memory, hysteresis)
-        failed = placing.place_all()
-    if not failed and policy.order.suspends and not policy.allocate.elastic:
-        placing.stopped = move_stopped(
-            placing.stopped, pool, policy, allocation.facts, ledger, undo, memory, allocation.now, placing.grants
-        )
-    return placing, failed
-
-
 class _Placing:
     """Gives back what was taken from jobs, then finds places for what was given."""
 
@@ -178,17 +147,42 @@ class _Placing:
     ) -> None:
         self._policy, self._ledger, self._undo, self._memory = policy, ledger, undo, memory
         self._allocation, self._hysteresis = allocation, hysteresis
+        self._begin()
+
+    def _begin(self) -> None:
         self.wake_at: float | None = None  # when growth that was left out may pay
-        self.stopped = allocation.stopped()
+        self.stopped = self._allocation.stopped()
         self.grants: list[Grant] = []
         self._placed: list[Shape] = []
 
-    def place_all(self) -> Job | None:
-        """The first waiting job that has no place, or None if all is well."""
+    def place(self, pool: str) -> Job | None:
+        """The first waiting job that has no place, or None if all is well.
+
+        Newcomers go around the places of suspended jobs. Where one then has no place, all are placed when it is their
+        turn.
+        """
+        if not self._allocation.suspended:
+            return self._place_all()
+        mark, before = self._undo.mark(), dict(self._memory)
+        failed = self._place_around()
+        if failed:
+            self._undo.back_to(mark)
+            self._memory.clear()
+            self._memory.update(before)
+            self._begin()
+            failed = self._place_all()
+        if not failed and self._policy.order.suspends and not self._policy.allocate.elastic:
+            policy, ledger, undo, allocation = self._policy, self._ledger, self._undo, self._allocation
+            self.stopped = move_stopped(
+                self.stopped, pool, policy, allocation.facts, ledger, undo, self._memory, allocation.now, self.grants
+            )
+        return failed
+
+    def _place_all(self) -> Job | None:
         self._make_room()
         return self._place_in_turn(self._allocation.changed())
 
-    def place_around(self) -> Job | None:
+    def _place_around(self) -> Job | None:
         """The same, but nobody new is placed where a job is suspended."""
         changed = self._allocation.changed()
         self._make_room()

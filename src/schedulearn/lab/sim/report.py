@@ -11,7 +11,7 @@ from schedulearn.core.domain.units import format_duration
 from schedulearn.lab.report import plots
 from schedulearn.lab.report.page import SCRIPT, document, made_by, note
 from schedulearn.lab.report.page import table as words_table
-from schedulearn.lab.sim.figures import FAIRNESS, IN_WORDS, METRICS, Metric, estimates_in_words, table
+from schedulearn.lab.sim.figures import FAIRNESS, IN_WORDS, METRICS, Metric, Summary, estimates_in_words, table
 from schedulearn.lab.sim.metrics import Result
 from schedulearn.lab.sim.run import PolicyFailed, Study
 
@@ -29,15 +29,16 @@ def write_report(
 def page(study: Study, results: Sequence[Result], failures: Sequence[PolicyFailed], command: Sequence[str]) -> str:
     """The whole page; sections that have nothing to show are left out."""
     title = f"{study.workload.name} on {study.cluster}"
+    summaries = [result.summary() for result in results]
     sections = [
         _heading(title, study, results),
         _warnings(study, failures),
-        _figures(results),
-        _fairness(results),
+        _figures(summaries),
+        _fairness(summaries),
         _legend(results),
         _completion_times(results),
         _over_time(results),
-        _counts(results),
+        _counts(summaries),
         _timelines(study, results),
         _how(study, results, command),
     ]
@@ -74,30 +75,29 @@ def _listed(summary: str, rows: Sequence[str], total: int) -> str:
     return f"<details><summary>{summary}</summary><ul>{''.join(f'<li>{row}</li>' for row in rows)}{more}</ul></details>"
 
 
-def _figures(results: Sequence[Result]) -> str:
-    marked = note("The best of each column is marked. JCT: from arrival to end.") if len(results) > 1 else ""
-    return f"<h2>Results</h2>{_compared(results, METRICS)}{marked}"
+def _figures(summaries: Sequence[Summary]) -> str:
+    marked = note("The best of each column is marked. JCT: from arrival to end.") if len(summaries) > 1 else ""
+    return f"<h2>Results</h2>{_compared(summaries, METRICS)}{marked}"
 
 
-def _fairness(results: Sequence[Result]) -> str:
+def _fairness(summaries: Sequence[Summary]) -> str:
     """How single jobs and users fared."""
     words = IN_WORDS[0].upper() + IN_WORDS[1:]
-    parts = [f"<h2>Fairness</h2>{_compared(results, FAIRNESS)}{note(words + '.')}"]
-    for result in results:
-        figures = result.summary()
+    parts = [f"<h2>Fairness</h2>{_compared(summaries, FAIRNESS)}{note(words + '.')}"]
+    for figures in summaries:
         if figures["starved"]:
             names = ", ".join(map(escape, figures["starved_jobs"]))
             more = f" and {figures['starved'] - len(figures['starved_jobs']):,} more"
             left_out = more if figures["starved"] > len(figures["starved_jobs"]) else ""
-            parts.append(f"<p>Starved under {escape(result.policy)}: {names}{left_out}.</p>")
-    return "".join([*parts, *(_users(result) for result in results)])
+            parts.append(f"<p>Starved under {escape(figures['policy'])}: {names}{left_out}.</p>")
+    return "".join([*parts, *map(_users, summaries)])
 
 
-def _users(result: Result) -> str:
-    users = result.summary()["users"]
+def _users(figures: Summary) -> str:
+    users = figures["users"]
     if len(users) < 2:
         return ""
-    unit = "core" if result.unit == "cores" else "GPU"
+    unit = "core" if figures["used_of"] == "cores" else "GPU"
     head = ("user", "jobs", f"{unit} hours", "part of all", "avg completion time", "slowdown", "fairness ρ")
     rows = [
         (
@@ -111,18 +111,18 @@ def _users(result: Result) -> str:
         )
         for one in users
     ]
-    summary = f"Use by user under {escape(result.policy)}"
+    summary = f"Use by user under {escape(figures['policy'])}"
     return f"<details><summary>{summary}</summary>{words_table(head, rows)}</details>"
 
 
-def _compared(results: Sequence[Result], metrics: Sequence[Metric]) -> str:
+def _compared(summaries: Sequence[Summary], metrics: Sequence[Metric]) -> str:
     """A table with a row for each policy."""
-    columns = table([result.summary() for result in results], metrics)
+    columns = table(summaries, metrics)
     head = "".join(f"<th>{escape(column.title)}</th>" for column in columns)
     body = ""
-    for i, result in enumerate(results):
+    for i, figures in enumerate(summaries):
         cells = "".join(f"<td{' class=best' if c.best[i] else ''}>{escape(c.texts[i])}</td>" for c in columns)
-        body += f"<tr><th scope=row>{escape(result.policy)}</th>{cells}</tr>"
+        body += f"<tr><th scope=row>{escape(figures['policy'])}</th>{cells}</tr>"
     return f"<div class=scroll><table><tr><th>policy</th>{head}</tr>{body}</table></div>"
 
 
@@ -169,9 +169,8 @@ def _over_time(results: Sequence[Result]) -> str:
     return f"<h2>Queue length</h2><figure>{waiting_chart}</figure><h2>Utilisation</h2><figure>{used_chart}</figure>"
 
 
-def _counts(results: Sequence[Result]) -> str:
+def _counts(summaries: Sequence[Summary]) -> str:
     """Bars for what happened at all; the others are named."""
-    summaries = [result.summary() for result in results]
     kinds = {"preemptions": "Pre-emptions", "migrations": "Migrations", "resizes": "Resizes"}
     if any(summary["deadlines"] for summary in summaries):
         most = max(summary["deadlines"] for summary in summaries)
@@ -179,9 +178,7 @@ def _counts(results: Sequence[Result]) -> str:
     charts, none = "", []
     for key, title in kinds.items():
         if any(summary[key] for summary in summaries):
-            bars = [
-                (result.policy, float(s[key]), i) for i, (result, s) in enumerate(zip(results, summaries, strict=True))
-            ]
+            bars = [(summary["policy"], float(summary[key]), i) for i, summary in enumerate(summaries)]
             charts += f"<figure class=small><figcaption>{title}</figcaption>{plots.bar_chart(bars, title)}</figure>"
         else:
             none.append(title.lower())

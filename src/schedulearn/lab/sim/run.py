@@ -30,6 +30,7 @@ from schedulearn.lab.traces.registry import load
 from schedulearn.lab.traces.synthetic import is_synthetic
 from schedulearn.lab.traces.types import Workload
 
+_WITH_CORES = "such as 2x8c, or a YAML file whose nodes have cpus"
 BadRequest = InvalidSpec  # for the verbs, which know nothing of the domain
 Progress = Callable[[int], None]  # told how many jobs have completed
 
@@ -231,7 +232,7 @@ def _check_slots(workload: Workload, nodes: Sequence[Node]) -> None:
     if all(job.gpus for job in workload.jobs) and not any(node.capacity[GPUS] for node in nodes):
         raise InvalidSpec("cluster", "no node has a GPU, and every job of this workload asks for some")
     if not all(job.gpus for job in workload.jobs) and not any(node.capacity[CPUS] for node in nodes):
-        raise InvalidSpec("cluster", "no node has cores, and jobs of this workload ask for no GPU", "such as 2x8c")
+        raise InvalidSpec("cluster", "no node has cores, and jobs of this workload ask for no GPU", _WITH_CORES)
 
 
 def _yaml(path: Path) -> object:

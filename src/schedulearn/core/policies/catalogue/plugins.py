@@ -32,7 +32,7 @@ _METHODS = {
     "share": "share",
     "migrate": "migrate",
 }  # what each kind of stage must have
-_FILE_ALLOWED = "FILE.py:Class"
+_FILE_ALLOWED = "FILE.py or FILE.py:Class"
 
 
 def is_file(name: str) -> bool:
