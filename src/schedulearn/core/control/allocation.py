@@ -14,10 +14,9 @@ from schedulearn.core.control.suspension import SharedPlaces, put_back
 from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job, Placement
+from schedulearn.core.domain.resources import EPSILON
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.policies.stages import Ask, DoesNotFit, HeldBehind, Key, Memory, NoPlace, Policy, Refusal
-
-_FORGIVEN = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ class AllocationPass:
         self._undo, self._limits = undo, dict(limits)
         self._free = ledger.free_slots(pool)
         self.suspended = suspended = queue.suspended[pool]
-        if queue.demand[pool] <= self._free + _FORGIVEN and not policy.allocate.elastic and not suspended:
+        if queue.demand[pool] <= self._free + EPSILON and not policy.allocate.elastic and not suspended:
             running = NONE_RUNNING  # there is room for everybody: nobody who runs needs to be looked at
         self._adjustable = running
         self.running = InOrder(running, policy.order, self.facts, now)
@@ -157,7 +156,7 @@ class AllocationPass:
         return Ask(job.shape.slots, workers.min, workers.want, workers.max, len(job.placements))
 
     def room(self, job: Job) -> int:
-        return math.floor(self.left / job.shape.slots + _FORGIVEN)
+        return math.floor(self.left / job.shape.slots + EPSILON)
 
     def rank(self, job: Job) -> Key:
         if not job.placements:
@@ -203,7 +202,7 @@ class AllocationPass:
         placements, first = job.placements, job.id not in self._given
         if self._victims is not None:
             return self._give_from(self._victims, job, workers, more)
-        if more > self._within_reach(job) + _FORGIVEN:
+        if more > self._within_reach(job) + EPSILON:
             return False
         if first and self._has_no_place(job):
             return False
@@ -269,14 +268,14 @@ class AllocationPass:
                 changed[job.id] = (job, workers)
             else:
                 changed.pop(job.id, None)
-        if left < -_FORGIVEN * len(given):
+        if left < -EPSILON * len(given):
             raise BadPlan("the allocate stage gave more than there is")
         self._left = left
 
     def give_least(self, cost: float, but: Sequence[Job]) -> None:
         self._losing = {job.id: job for job in but}
         self._left -= cost * (len(self._adjustable) - len(but))
-        if self._adjustable.slots > cost * len(self._adjustable) + _FORGIVEN:  # else all have just that
+        if self._adjustable.slots > cost * len(self._adjustable) + EPSILON:  # else all have just that
             for number, job in self._adjustable.items():
                 if len(job.placements) > job.shape.workers.min and number not in self._losing:
                     self._changed[number] = (job, job.shape.workers.min)
@@ -295,7 +294,7 @@ class AllocationPass:
 
     def _is_within(self, cost: float) -> bool:
         """Is so much left, what is withheld included?"""
-        return cost <= self._left + _FORGIVEN if self._victims is None else self._victims.covers(cost)
+        return cost <= self._left + EPSILON if self._victims is None else self._victims.covers(cost)
 
     @property
     def passed(self) -> list[Kind]:
@@ -368,7 +367,7 @@ class AllocationPass:
         if self._victims is not None:
             self._victims.come_to(key)
             return not self._victims.covers(cost)
-        if cost > self._left - self._withheld + _FORGIVEN:
+        if cost > self._left - self._withheld + EPSILON:
             return True
         if self._adjustable:
             return False
@@ -421,10 +420,10 @@ class Victims:
 
     def come_to(self, key: Key | None) -> None:
         """Those before this key (None: all) who have too little left behind them lose what they have."""
-        while self.free < -_FORGIVEN:
+        while self.free < -EPSILON:
             self._look_until(-self.free)
             # The last in the order lose nothing as long as they do not hold the debt together.
-            first = bisect_left(self._sums, -self.free - _FORGIVEN)
+            first = bisect_left(self._sums, -self.free - EPSILON)
             if first == len(self._sums) or (key is not None and self._seen[first][0] > key):
                 break
             job = self._seen[first][1]
@@ -442,10 +441,10 @@ class Victims:
     def covers(self, cost: float) -> bool:
         """Is so much free, or held by those who come later?"""
         debt = cost - self.free
-        if debt <= _FORGIVEN:
+        if debt <= EPSILON:
             return True
         self._look_until(debt)
-        reached = bisect_left(self._sums, debt - _FORGIVEN)
+        reached = bisect_left(self._sums, debt - EPSILON)
         return reached < len(self._sums) and self._seen[reached][0] > self._at
 
     @property
@@ -458,7 +457,7 @@ class Victims:
     def _look_until(self, slots: float) -> None:
         """Until those who were looked at hold so much together, or all are known who come later."""
         seen, sums = self._seen, self._sums
-        while self._coming is not None and (not seen or (sums[-1] < slots - _FORGIVEN and seen[-1][0] > self._at)):
+        while self._coming is not None and (not seen or (sums[-1] < slots - EPSILON and seen[-1][0] > self._at)):
             pair = next(self._coming, None)
             if pair is None:
                 self._coming = None

@@ -17,12 +17,11 @@ from schedulearn.core.control.state import State
 from schedulearn.core.control.suspension import put_back
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job, Lease, Placement
-from schedulearn.core.domain.resources import CPUS
+from schedulearn.core.domain.resources import CPUS, EPSILON
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.policies.stages import Ask, Memory, Policy
 
-_FORGIVEN = 1e-9
 _Taken = tuple[Shape, tuple[Placement, ...]]
 
 
@@ -44,7 +43,7 @@ class CoresPass(AllocationPass):
     ) -> None:
         super().__init__(CPUS, policy, queue, ledger, adjustable, now, memory, undo, {}, shared_places=False)
         empty = [NodeLedger(node.node).free_slots(CPUS) for node in ledger]
-        self._largest = math.floor(max(empty, default=0.0) + _FORGIVEN)
+        self._largest = math.floor(max(empty, default=0.0) + EPSILON)
         self._taken: dict[JobId, _Taken] = {}
         self._grants: dict[JobId, Grant] = {}
 
@@ -69,7 +68,7 @@ class CoresPass(AllocationPass):
         if not _counts(job):
             return super().ask(job)
         least = job.shape.least_cores
-        asked = max(least, min(math.ceil(job.cpus_asked - _FORGIVEN), self._largest))
+        asked = max(least, min(math.ceil(job.cpus_asked - EPSILON), self._largest))
         return Ask(1.0, least, asked, asked, job.cores)
 
     def room(self, job: Job) -> int:
@@ -109,7 +108,7 @@ class CoresPass(AllocationPass):
             self.give(job, workers)
 
     def _is_within(self, cost: float) -> bool:
-        return cost <= self.left + _FORGIVEN
+        return cost <= self.left + EPSILON
 
     # --- where
 
@@ -149,7 +148,7 @@ def _counts(job: Job) -> bool:
 
 
 def _whole(cores: float) -> int:
-    return math.floor(cores + _FORGIVEN)
+    return math.floor(cores + EPSILON)
 
 
 # --- while it runs

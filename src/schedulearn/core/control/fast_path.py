@@ -5,9 +5,8 @@ from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.queue import Queue
 from schedulearn.core.control.running_jobs import RunningJobs
 from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.resources import EPSILON
 from schedulearn.core.policies.stages import Policy
-
-_FORGIVEN = 1e-9
 
 
 def start_all(
@@ -18,7 +17,7 @@ def start_all(
     Only where running jobs have as much as they would ever be given: otherwise they are after the same slots.
     """
     enough = policy.allocate.enough
-    free = ledger.free_slots(pool) + _FORGIVEN
+    free = ledger.free_slots(pool) + EPSILON
     if queue.suspended[pool] or queue.count(pool) > free:
         return False
     if policy.allocate.elastic and not (queue.facts.steady and running.all_have(enough, queue.facts)):

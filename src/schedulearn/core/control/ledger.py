@@ -13,10 +13,8 @@ from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import DeviceId, NodeName
 from schedulearn.core.domain.job import Placement, grouped
 from schedulearn.core.domain.node import Device, Node, NodeState
-from schedulearn.core.domain.resources import CPUS, GPUS, Resources
+from schedulearn.core.domain.resources import CPUS, EPSILON, GPUS, Resources
 from schedulearn.core.domain.shape import Shape
-
-_FORGIVEN = 1e-9  # sums of fractions never add up exactly
 
 
 class NodeLedger:
@@ -64,7 +62,7 @@ class NodeLedger:
 
     def room_for(self, shape: Shape) -> int:
         """How many workers of this shape still fit."""
-        return 0 if self.closed else int(self.part_free(shape) + _FORGIVEN)
+        return 0 if self.closed else int(self.part_free(shape) + EPSILON)
 
     def part_free(self, shape: Shape) -> float:
         """The same before rounding: 0.5 says that half of what one worker needs is free."""
@@ -124,7 +122,7 @@ class NodeLedger:
             return False
         free = self._free
         for name, amount in amounts.items():
-            if amount * count > free.get(name, 0.0) + _FORGIVEN * max(1.0, amount):
+            if amount * count > free.get(name, 0.0) + EPSILON * max(1.0, amount):
                 return False
         return True
 

@@ -10,7 +10,8 @@ from schedulearn.core.control.state import State
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import JobId
-from schedulearn.core.policies.sharing import CORES_EPSILON, Container, Share, ShareNode, Shares
+from schedulearn.core.domain.resources import EPSILON
+from schedulearn.core.policies.sharing import Container, Share, ShareNode, Shares
 from schedulearn.core.policies.stages import Memory
 
 
@@ -46,7 +47,7 @@ class ShareLoop:
     def _check(self, container: Container | None, job: JobId, cores: float) -> None:
         if container is None:
             raise BadPlan(f"the share stage {self.name} limits job {job}, which is not there")
-        if math.isnan(cores) or cores <= 0 or cores < container.least - CORES_EPSILON:
+        if math.isnan(cores) or cores <= 0 or cores < container.least - EPSILON:
             least = f"; its lease guarantees {container.least:g}"
             raise BadPlan(f"the share stage {self.name} leaves job {job} with {cores:g} cores{least}")
 

@@ -5,6 +5,7 @@ from collections.abc import ItemsView, Iterator, Mapping
 CPUS = "cpus"  # cores, fractional
 MEMORY = "memory"  # bytes
 GPUS = "gpus"  # whole devices, each with an id
+EPSILON = 1e-9  # amounts closer than that are equal: sums of fractions never add up exactly
 
 
 class Resources(Mapping[str, float]):
@@ -52,4 +53,4 @@ class Resources(Mapping[str, float]):
 
     def fits_in(self, free: "Resources") -> bool:
         """Whether each amount is there. A hair of rounding is forgiven: sums of fractions never add up exactly."""
-        return all(amount <= free[name] + 1e-9 * max(1.0, amount) for name, amount in self.items())
+        return all(amount <= free[name] + EPSILON * max(1.0, amount) for name, amount in self.items())

@@ -12,7 +12,6 @@ from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.units import format_count
 from schedulearn.core.policies.notes import Note
 
-CORES_EPSILON = 1e-9  # amounts of cores closer than that are equal
 SECONDS_EPSILON = 1e-6  # so are times
 
 

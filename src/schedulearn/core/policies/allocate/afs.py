@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.resources import EPSILON
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.speedup import SpeedUp
 from schedulearn.core.policies.stages import Allocate, Allocation, Facts
-
-_FORGIVEN = 1e-9  # fractions of a core never add up exactly
 
 
 class Afs(Allocate):
@@ -52,7 +51,7 @@ class Afs(Allocate):
         if len(costs) != 1 or not allocation.everything_fits:
             return False
         (cost,) = costs
-        room = int(allocation.slots / cost + _FORGIVEN) - len(allocation.running)
+        room = int(allocation.slots / cost + EPSILON) - len(allocation.running)
         starting, losing = _who_changes(allocation, max(0, room))
         if self._someone_doubles(allocation, starting):
             return False
@@ -61,7 +60,7 @@ class Afs(Allocate):
             allocation.give(job, job.shape.workers.min)
         for job in allocation.waiting():
             allocation.refuse(job)
-        if allocation.left > _FORGIVEN:
+        if allocation.left > EPSILON:
             lost = {job.id for job in losing}
             _grow(allocation, [job for job in allocation.running.values() if job.id not in lost] + starting)
         return True
@@ -226,8 +225,8 @@ class _Growing:
 
     def hand_out(self, least_gain: float = 0.0) -> None:
         """Give all that is left, as long as the champion gains at least so much."""
-        self._left = self._allocation.left + _FORGIVEN
-        if self._left <= 2 * _FORGIVEN:
+        self._left = self._allocation.left + EPSILON
+        if self._left <= 2 * EPSILON:
             return
         self._group_added()
         while rivals := [group for group in self._groups.values() if group.ladder.cost <= self._left]:

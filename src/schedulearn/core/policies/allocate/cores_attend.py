@@ -1,10 +1,10 @@
 """What is free, as long as it is more than one core."""
 
+from schedulearn.core.domain.resources import EPSILON
 from schedulearn.core.policies.allocate.cores import Admission, asked, grow, grow_the_running
 from schedulearn.core.policies.stages import Allocate, Allocation
 
 _WORTH_IT = 2  # cores
-_FORGIVEN = 1e-9
 
 
 class CoresAttend(Allocate):
@@ -27,8 +27,8 @@ class CoresAttend(Allocate):
                 grow(allocation, job)
                 continue
             free = allocation.room(job)
-            is_empty = allocation.left + _FORGIVEN >= allocation.slots + allocation.fixed
-            enough = free * allocation.ask(job).cost + _FORGIVEN >= _WORTH_IT or is_empty
+            is_empty = allocation.left + EPSILON >= allocation.slots + allocation.fixed
+            enough = free * allocation.ask(job).cost + EPSILON >= _WORTH_IT or is_empty
             cores = min(asked(allocation, job), free)
             if enough and admission.open_to(job) and cores >= allocation.ask(job).min and allocation.give(job, cores):
                 admission.let_in(job, cores)

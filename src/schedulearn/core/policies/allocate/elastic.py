@@ -1,6 +1,7 @@
 """Everybody gets the least, then the rest is shared out."""
 
 from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.resources import EPSILON
 from schedulearn.core.policies.stages import Allocate, Allocation, Facts
 
 
@@ -36,7 +37,7 @@ def share_out(jobs: list[Job], allocation: Allocation) -> list[tuple[Job, int]]:
     if len(sizes) != 1:
         return _by_rounds(jobs, allocation)
     # All workers cost the same: count how many still take part in each round instead of walking it.
-    left = int(allocation.left / sizes.pop() + 1e-9)
+    left = int(allocation.left / sizes.pop() + EPSILON)
     headroom = sorted(job.shape.workers.max - job.shape.workers.min for job in jobs)
     taking_part, level = len(headroom), 0
     for i, room in enumerate(headroom):
@@ -65,7 +66,7 @@ def _by_rounds(jobs: list[Job], allocation: Allocation) -> list[tuple[Job, int]]
         still = []
         for job in active:
             cost = job.shape.slots
-            if result[job.id] < job.shape.workers.max and cost <= left + 1e-9:
+            if result[job.id] < job.shape.workers.max and cost <= left + EPSILON:
                 result[job.id] += 1
                 left -= cost
                 still.append(job)

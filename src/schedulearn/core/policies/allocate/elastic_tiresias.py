@@ -6,10 +6,10 @@ from itertools import chain, islice
 
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.resources import EPSILON
 from schedulearn.core.domain.speedup import SpeedUp
 from schedulearn.core.policies.stages import Allocate, Allocation, Facts, Key
 
-_FORGIVEN = 1e-9  # fractions of a core never add up exactly
 _LATE = 1e-9
 
 
@@ -74,11 +74,11 @@ class _Sharing:
     def give_by_gain(self) -> None:
         """First those who start and gain more by it than anybody could by growing, then all others."""
         allocation = self._allocation
-        self._left = allocation.left + _FORGIVEN
+        self._left = allocation.left + EPSILON
         self._offers = [self._start(job) for job in self._without_anything()]
         heapq.heapify(self._offers)
         self._take_offers(above=max((_best_step(job, allocation) for job in self._given), default=0.0))
-        if self._left <= 2 * _FORGIVEN:
+        if self._left <= 2 * EPSILON:
             return
         self._growing = True
         self._offers += [offer for job in self._given if (offer := self._one_more(job))]

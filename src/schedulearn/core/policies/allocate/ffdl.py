@@ -9,11 +9,11 @@ from typing import Any
 
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.resources import EPSILON
 from schedulearn.core.domain.spec import Workers
 from schedulearn.core.domain.speedup import SpeedUp
 from schedulearn.core.policies.stages import Allocate, Allocation, Facts
 
-_FORGIVEN = 1e-9
 _KEPT = 1e6  # worth more than any speed-up: a running job that may not be stopped keeps its min
 
 
@@ -105,7 +105,7 @@ def _whole_slots(jobs: Sequence[Job], left: float) -> tuple[dict[float, int], in
     parts = math.lcm(*(cost.denominator for cost in costs.values()))
     unit = math.gcd(*(int(cost * parts) for cost in costs.values())) or 1
     whole = {cost: int(exact * parts) // unit for cost, exact in costs.items()}
-    return whole, int(left * parts / unit + _FORGIVEN)
+    return whole, int(left * parts / unit + EPSILON)
 
 
 def _by_gain(players: Sequence[_Player], slots: int) -> list[int] | None:
@@ -153,7 +153,7 @@ def _by_table(players: Sequence[_Player], slots: int) -> list[int]:
             if cost > slots:
                 break
             value = best[: slots + 1 - cost] + speed
-            better = value > row[cost:] + _FORGIVEN  # sums of the same numbers in another order differ by a hair
+            better = value > row[cost:] + EPSILON  # sums of the same numbers in another order differ by a hair
             row[cost:][better] = value[better]
             chosen[cost:][better] = workers
         table.append(chosen)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from schedulearn.core.policies.sharing import CORES_EPSILON
+from schedulearn.core.domain.resources import EPSILON
 
 _FULL_USE = 0.9  # a container that uses less than this part of what it could needs no more than it uses
 _MORE = 1.05  # times what it needed: it needs more now
@@ -35,7 +35,7 @@ def floors(capacity: float, least: Sequence[float], most: Sequence[float], part:
 def give_out_rest(capacity: float, limits: Sequence[float], demands: Sequence[float]) -> list[float]:
     """Raise limits that hold one back while others leave cores unused under theirs."""
     used = sum(min(limit, demand) for limit, demand in zip(limits, demands, strict=True))
-    if used >= capacity - CORES_EPSILON:
+    if used >= capacity - EPSILON:
         return list(limits)
     lacking = [max(0.0, demand - limit) for limit, demand in zip(limits, demands, strict=True)]
     more = max_min(capacity - used, lacking)
@@ -62,7 +62,7 @@ def keep_room(capacity: float, limits: Sequence[float], least: Sequence[float]) 
 
 
 def _below(shares: Sequence[float], least: Sequence[float], among: Iterable[int]) -> set[int]:
-    return {i for i in among if shares[i] < least[i] - CORES_EPSILON}
+    return {i for i in among if shares[i] < least[i] - EPSILON}
 
 
 def demands(

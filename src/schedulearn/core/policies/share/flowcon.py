@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.resources import EPSILON
 from schedulearn.core.policies.notes import Note
 from schedulearn.core.policies.share.division import Bounds, demands, floors
 from schedulearn.core.policies.share.growth import Interval, List, Watched
-from schedulearn.core.policies.sharing import CORES_EPSILON, SECONDS_EPSILON, Container, ShareNode, Shares, in_cores
+from schedulearn.core.policies.sharing import SECONDS_EPSILON, Container, ShareNode, Shares, in_cores
 from schedulearn.core.policies.stages import Memory
 
 FULL, PROPORTIONAL = "full", "proportional"
@@ -174,7 +175,7 @@ class FlowCon:
             wanted = self._settle(round_, bounds, wanted)
         found = {}
         for container, most, limit in zip(round_.containers, bounds.most, wanted, strict=True):
-            after = limit if limit < most - CORES_EPSILON else math.inf
+            after = limit if limit < most - EPSILON else math.inf
             if _differ(container.limit, after):
                 found[container.job] = after
                 self._note_limit(round_, container, after)
@@ -241,4 +242,4 @@ def _in_force(round_: Round) -> list[float]:
 def _differ(before: float | None, after: float) -> bool:
     if before is None or math.isinf(after):
         return (before is None) != math.isinf(after)
-    return abs(before - after) > CORES_EPSILON
+    return abs(before - after) > EPSILON

@@ -1,11 +1,12 @@
 """FlowCon made calmer: it looks at whole intervals, and follows no noise."""
 
 from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.resources import EPSILON
 from schedulearn.core.policies.share.calm import calm, change
 from schedulearn.core.policies.share.division import Bounds
 from schedulearn.core.policies.share.flowcon import FlowCon, Round
 from schedulearn.core.policies.share.growth import Interval, Watched
-from schedulearn.core.policies.sharing import CORES_EPSILON, ShareNode
+from schedulearn.core.policies.sharing import ShareNode
 
 
 class FlowConCalm(FlowCon):
@@ -30,6 +31,6 @@ class FlowConCalm(FlowCon):
         calmed = bounds.bound([want if late else calm(each, now, want) for each, now, want, late in rows])
         found = bounds.fit(calmed)  # all is given out, whatever was held back
         for each, before, after in zip(watched, calmed, found, strict=True):
-            if abs(after - before) > CORES_EPSILON:
+            if abs(after - before) > EPSILON:
                 change(each, 1 if after > before else -1)
         return found

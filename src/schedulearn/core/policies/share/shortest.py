@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.resources import EPSILON
 from schedulearn.core.policies.notes import Note
 from schedulearn.core.policies.share.division import Bounds, demands, floors
 from schedulearn.core.policies.share.turns import Claim, amounts, ranked, set_the_end
 from schedulearn.core.policies.sharing import (
-    CORES_EPSILON,
     SECONDS_EPSILON,
     Container,
     Left,
@@ -155,10 +155,8 @@ class Shortest:
         given = amounts(round_.claims, order, bounds.cores)
         # A job that has all it wants is not limited: should it want more, that can be seen. Nor is the first of all:
         # what others leave of theirs is its own.
-        free = {claim.job for claim in round_.claims if given[claim.job] >= claim.demand - CORES_EPSILON} | set(
-            order[:1]
-        )
-        if any(given[claim.job] < claim.demand - CORES_EPSILON for claim in round_.claims if not claim.late):
+        free = {claim.job for claim in round_.claims if given[claim.job] >= claim.demand - EPSILON} | set(order[:1])
+        if any(given[claim.job] < claim.demand - EPSILON for claim in round_.claims if not claim.late):
             free -= {claim.job for claim in round_.claims if claim.late}
         if not order:  # it is not known which of the others is shorter: they are equals
             free |= {claim.job for claim in round_.claims if not claim.late}
@@ -167,9 +165,9 @@ class Shortest:
     def _changes(self, round_: _Round, wanted: Sequence[float]) -> dict[JobId, float]:
         found = {}
         for container, claim, limit in zip(round_.containers, round_.claims, wanted, strict=True):
-            after = limit if limit < container.most - CORES_EPSILON else math.inf
+            after = limit if limit < container.most - EPSILON else math.inf
             before = container.limit if container.limit is not None else math.inf
-            if after != before and not abs(after - before) <= CORES_EPSILON:
+            if after != before and not abs(after - before) <= EPSILON:
                 found[container.job] = after
                 round_.notes.append(self._note(round_, claim, before, after))
         return found
