@@ -304,6 +304,8 @@ def test_explain(ann: Any, job: int) -> None:
         "position": 1,
         "estimate": {"start_seconds": 2.0, "low": 1.0, "high": 3.0},
         "stage": "place",
+        "size": "",
+        "place": "",
     }
 
 

@@ -99,6 +99,7 @@ def test_explain(cli, jobs):
     out = cli("explain", 18).out
     assert "Job 18 is queued. It needs 2 GPUs on one node" in out
     assert "in about 40 min (between 30 min and 1 h)" in out
+    assert "On gpu1." in out
     assert cli("explain", 18, "--json").json["stage"] == "place"
 
 

@@ -1,4 +1,4 @@
-"""`explain`: why a job waits, and when it may start."""
+"""`explain`: why a job waits, and when it may start; why it has so many workers, and why there."""
 
 from schedulearn.cli.common.out import next_steps, paint, say, say_facts, say_json
 from schedulearn.cli.common.service import connect
@@ -12,7 +12,7 @@ _AUXILIARY = {"succeeded": "has", "failed": "has", "cancelled": "was"}  # else "
 
 @app.command()
 def explain(job: Job, as_json: AsJson = False) -> None:
-    """Explain why a job is waiting, its place in the queue, and when it may start.
+    """Explain why a job is waiting, and when it may start; or why it has its size and its place.
 
     \b
     Example:
@@ -26,7 +26,12 @@ def explain(job: Job, as_json: AsJson = False) -> None:
     state, position = answer["state"], answer.get("position")
     say(f"Job {job} {_AUXILIARY.get(state, 'is')} {paint(state, STATE_STYLE.get(state, ''))}. {clean(answer['text'])}")
     say_facts(
-        [("place in the queue", str(position) if position else ""), ("may start", _start(answer.get("estimate")))]
+        [
+            ("place in the queue", str(position) if position else ""),
+            ("may start", _start(answer.get("estimate"))),
+            ("size", clean(answer.get("size") or "")),
+            ("place", clean(answer.get("place") or "")),
+        ]
     )
     if state == "queued":
         # Who is first, or waits for something else than a place, gains nothing by a priority.

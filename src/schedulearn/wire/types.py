@@ -181,6 +181,8 @@ class Explanation(TypedDict):
     position: int | None
     estimate: Estimate | None
     stage: str | None
+    size: str  # why it has so many workers; empty where there is nothing to say
+    place: str  # why they are where they are, likewise
 
 
 class PossibleMove(TypedDict):

@@ -48,11 +48,7 @@ def decide(
     undo = Undo(ledger)
     try:
         for pool in POOLS:
-            changes_all = policy.order.preemptive or policy.allocate.elastic
-            mine = adjustable[pool] if changes_all else adjustable[pool].yielding
-            if policy.order.suspends and policy.allocate.elastic:
-                # To be suspended costs a job nothing, but to be resized it must be one that may be stopped.
-                mine = RunningJobs(job for job in mine.values() if job.is_preemptible)
+            mine = may_change(policy, adjustable[pool])
             if not (queue.count(pool) or (mine and policy.allocate.elastic)):
                 continue
             if decision.settled and unsettled is not None and not shown:
@@ -65,6 +61,16 @@ def decide(
     finally:
         undo.all()
     return decision
+
+
+def may_change(policy: Policy, adjustable: RunningJobs) -> RunningJobs:
+    """Of the running jobs that a policy may change, those that this one does."""
+    if not (policy.order.preemptive or policy.allocate.elastic):
+        return adjustable.yielding
+    if policy.order.suspends and policy.allocate.elastic:
+        # To be suspended costs a job nothing, but to be resized it must be one that may be stopped.
+        return RunningJobs(job for job in adjustable.values() if job.is_preemptible)
+    return adjustable
 
 
 def _decide_pool(

@@ -1,13 +1,14 @@
-"""Why a job waits, as a sentence. Made when somebody asks, never in the cycle."""
+"""Why a job waits, or has what it has, as a sentence. Made when somebody asks, never in the cycle."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedulearn.core.control import live_resize, targets
 from schedulearn.core.control.allocation import Decision
 from schedulearn.core.control.decide import decide
 from schedulearn.core.control.forecast import Remaining, forecast_starts
+from schedulearn.core.control.holding import holding
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job, Move
@@ -30,6 +31,8 @@ class Explanation:
     position: int | None = None  # in the queue, 1 for the first
     estimate: Estimate | None = None  # seconds until it starts
     stage: str | None = None  # the stage that decided
+    size: str = ""  # why it has so many workers, and what would give it more
+    place: str = ""  # why they are where they are, and what a move would need
 
 
 LookAhead = Callable[[Sequence[Job]], Mapping[JobId, Estimate]]  # seconds until these jobs start, where that is known
@@ -39,7 +42,13 @@ def explain(state: State, policy: Policy, job: Job, now: float, remaining: Remai
     def look_ahead(jobs: Sequence[Job]) -> Mapping[JobId, Estimate]:
         return forecast_starts(state, policy, jobs, now, remaining)
 
-    return explain_all(state, policy, [job], now, look_ahead)[0]
+    return explain_one(state, policy, job, now, look_ahead)
+
+
+def explain_one(state: State, policy: Policy, job: Job, now: float, look_ahead: LookAhead) -> Explanation:
+    """With what it has, for who wants to know of this job alone."""
+    found = explain_all(state, policy, [job], now, look_ahead)[0]
+    return replace(found, **holding(state, policy, job, now)._asdict())
 
 
 def explain_all(

@@ -264,6 +264,10 @@ class Allocate:
         not asked. None: it is always asked."""
         return None
 
+    def why(self, job: Job, allocation: Allocation) -> str | None:
+        """In a sentence for a person: why the job has as many workers as it has, or none. Nothing is given here."""
+        return None
+
 
 class FreeNode(Protocol):
     """What one node has left in this decision."""

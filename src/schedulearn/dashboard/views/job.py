@@ -10,7 +10,7 @@ import yaml
 from schedulearn.client import FINISHED, types
 from schedulearn.dashboard.views.columns import curve_of, metric_of, progress_of, ran_of
 from schedulearn.dashboard.views.markup import Child, Safe, el, join
-from schedulearn.dashboard.views.parts import dot, empty, facts, panel, pill, when
+from schedulearn.dashboard.views.parts import coded, dot, empty, facts, panel, pill, when
 from schedulearn.dashboard.views.table import Column, table
 from schedulearn.wire import facts as told
 from schedulearn.wire.words import duration, instant, nodes_of, why
@@ -41,7 +41,13 @@ def standing(job: types.Job, explained: types.Explanation | None) -> Safe:
     # That it runs stands above: a sentence more says what is unusual.
     unusual = explained and not finished and (job["state"] != "running" or ". " in explained["text"])
     words = el("p", explained["text"], class_="why") if explained and unusual else None
-    return join(el("div", tiles, class_="tiles") if tiles else None, words)
+    return join(el("div", tiles, class_="tiles") if tiles else None, words, _has(explained) if explained else None)
+
+
+def _has(explained: types.Explanation) -> Safe | None:
+    """Why it has what it has."""
+    told: list[tuple[str, Child]] = [(name, coded(explained[name])) for name in ("size", "place") if explained[name]]
+    return el("div", facts(told), class_="why") if told else None
 
 
 def not_there(moves: Sequence[types.PossibleMove]) -> Safe:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from schedulearn.core.control.explain import Explanation, explain_all
+from schedulearn.core.control.explain import Explanation, explain_all, explain_one
 from schedulearn.core.control.forecast import forecast_starts
 from schedulearn.core.control.restore import follow, restore
 from schedulearn.core.control.state import REGROW_AFTER, State, belongs_to
@@ -46,14 +46,12 @@ class Explainer:
         self._ahead: _Ahead | None = None
 
     def explain(self, job_id: JobId) -> Explanation:
-        job = self._stored(job_id)
         now = self._clock.now()
         with self._lock:
             state = self._refresh(now)
-            if job.state is JobState.QUEUED:
-                # By now it may have started, or be over.
-                job = state.jobs.get(job_id) or self._stored(job_id)
-            return self._explain(state, [job], now)[0]
+            # By now it may have started, or be over.
+            job = state.jobs.get(job_id) or self._stored(job_id)
+            return explain_one(state, self._policy, job, now, lambda waiting: self._look_ahead(state, waiting, now))
 
     def waiting(self, count: int) -> list[tuple[JobId, Explanation]]:
         """The head of the queue, then the jobs that wait for something else than a place; each with its reason."""
