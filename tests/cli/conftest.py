@@ -277,7 +277,8 @@ STORY = [event(1, "submitted", "queued", "submitted by ann"), event(2, "started"
 def explanation(job: dict[str, Any]) -> dict[str, Any]:
     estimate = {"start_seconds": 2400.0, "low": 1800.0, "high": 3600.0}
     return {"job": job["id"], "state": job["state"], "text": "It needs 2 GPUs on one node; the most free is 1.",
-            "position": job.get("position", 1), "estimate": estimate, "stage": "place", "size": "", "place": "On gpu1."}  # fmt: skip
+            "position": job.get("position", 1), "estimate": estimate, "stage": "place", "size": "",
+            "place": "On gpu1."}  # fmt: skip
 
 
 def attempt(job: dict[str, Any]) -> dict[str, Any]:

@@ -83,8 +83,8 @@ def test_a_job_that_gains_less_is_told_with_what_both_have_left() -> None:
     w = run(World(node("a", gpus=4), policy="elastic-fifo", facts=facts), elastic(1), elastic(2, name="bert"))
     assert w.job(1).workers == w.job(2).workers == 2
     assert (
-        "a third would make it 47 % faster (measured); job 2 (bert) gains 30 % from its second (1 min left, this one 10 h), "
-        "which is less, but `elastic` goes by more than that."
+        "a third would make it 47 % faster (measured); job 2 (bert) gains 30 % from its second "
+        "(1 min left, this one 10 h), which is less, but `elastic` goes by more than that."
     ) in of(w, 1).size
 
 

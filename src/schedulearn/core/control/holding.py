@@ -102,17 +102,22 @@ def _next(state: State, policy: Policy, job: Job, now: float) -> str:
     if has >= job.shape.workers.max:
         loss = 1 - speedup(has - 1) / speedup(has)
         return f"all that it can use; one fewer would make it {_percent(loss)} slower ({source})."
-    gain = speedup(has + 1) / speedup(has) - 1
+    gain = _gain(state, job)
     if gain < _LITTLE:
         return f"{_one_more(job)} would bring nothing ({source})."
     head = f"{_one_more(job)} would make it {_percent(gain)} faster ({source})"
     if state.ledger.free_slots(job.shape.pool) >= job.shape.slots - EPSILON:
         return f"{head}. {_why_not_free(state, policy, job, now)}"
     if holder := _cheapest(state, policy, job):
-        return f"{head}; {_compared(state, job, holder, gain, policy.stages['allocate'], now)}.{_when_free(state, job, now)}"
-    return (
-        f"{head}, and the others have no more than their least, or may not be interrupted.{_when_free(state, job, now)}"
-    )
+        others = f"; {_compared(state, policy, job, holder, now)}"
+    else:
+        others = ", and the others have no more than their least, or may not be interrupted"
+    return f"{head}{others}.{_when_free(state, job, now)}"
+
+
+def _gain(state: State, job: Job) -> float:
+    speedup = state.facts.speedup(job)
+    return speedup(job.workers + 1) / speedup(job.workers) - 1
 
 
 def _why_not_free(state: State, policy: Policy, job: Job, now: float) -> str:
@@ -142,7 +147,7 @@ def _worth_of_last(state: State, job: Job) -> float:
     return speedup(job.workers) / speedup(job.workers - 1) - 1 if job.workers > 1 else math.inf
 
 
-def _compared(state: State, job: Job, other: Job, gain: float, stage: str, now: float) -> str:
+def _compared(state: State, policy: Policy, job: Job, other: Job, now: float) -> str:
     worth = _worth_of_last(state, other)
     last = _ordinal(other.workers)
     words = (
@@ -151,11 +156,11 @@ def _compared(state: State, job: Job, other: Job, gain: float, stage: str, now: 
         else f"job {other.id} ({other.spec.name}) would not run without its only one"
     )
     mine, its = (_left_at_this_size(state, one, now) for one in (job, other))
-    if worth >= gain:
+    if worth >= _gain(state, job):
         return words
     known = math.isfinite(mine) and math.isfinite(its)
     left = f" ({format_duration(its)} left, this one {format_duration(mine)})" if known else ""
-    return f"{words}{left}, which is less, but `{stage}` goes by more than that"
+    return f"{words}{left}, which is less, but `{policy.stages['allocate']}` goes by more than that"
 
 
 def _when_free(state: State, job: Job, now: float) -> str:
