@@ -45,7 +45,16 @@ def test_options_reach_the_service(cli, served, handed_on, tmp_path):
     args = ["--host", "127.0.0.2", "--port", "0", "--only", "api", "--keep-days", "2", "--keep-size", "1GB"]
     args += ["--data", tmp_path, "--database", "postgresql+psycopg://x", "--log-level", "debug"]
     assert cli("up", *args).code == 0
-    expected = Options(tmp_path, "127.0.0.2", 0, frozenset({"api"}), "postgresql+psycopg://x", 172800.0, 10**9, "debug")
+    expected = Options(
+        tmp_path,
+        frozenset({"api"}),
+        host="127.0.0.2",
+        port=0,
+        database="postgresql+psycopg://x",
+        keep_seconds=172800.0,
+        keep_bytes=10**9,
+        log_level="debug",
+    )
     assert served == [expected]
     assert cli("up", *handed_on(*args)).code == 0  # what a detached start hands on means the same
     assert served == [expected, expected]

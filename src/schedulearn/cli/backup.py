@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from schedulearn.cli.common.data import Data, data_folder, server_errors
-from schedulearn.cli.common.out import next_steps, say, say_json
+from schedulearn.cli.common.out import answer
 from schedulearn.cli.common.verb import AsJson, verb_app
 from schedulearn.wire.words import size
 
@@ -35,9 +35,7 @@ def backup(
     file = to or Path(f"schedulearn-{time.strftime('%Y-%m-%d-%H%M%S')}.tar.gz")
     with server_errors():
         server.backup(folder, file)
-    bytes_ = file.stat().st_size
-    if as_json:
-        say_json({"data": str(folder), "file": str(file), "bytes": bytes_})
-        return
-    say(f"Backed up {folder} to {file} ({size(bytes_)}).", "green")
-    next_steps({"restore it": f"schedulearn restore {file} --data NEW_FOLDER"})
+    taken = file.stat().st_size
+    words = f"Backed up {folder} to {file} ({size(taken)})."
+    made = {"data": str(folder), "file": str(file), "bytes": taken}
+    answer(made, as_json, words, "green", {"restore it": f"schedulearn restore {file} --data NEW_FOLDER"})

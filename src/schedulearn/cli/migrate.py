@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from schedulearn.cli.common.errors import Code, Failure
-from schedulearn.cli.common.out import next_steps, of_job, say, say_json, say_table
+from schedulearn.cli.common.out import answer, answer_table, next_steps, of_job, say
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
-from schedulearn.cli.view.table import Cell, Column, rows_of
+from schedulearn.cli.view.table import Cell, Column
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import FINISHED, Json
 
@@ -60,26 +60,22 @@ def migrate(
     if end and end["kind"] != "migrated":
         cause = str(end["cause"])
         raise Failure(cause if cause.startswith("not moved") else f"not moved to {node}: {cause}", Code.JOB_FAILED)
-    if as_json:
-        say_json(asked)
-        return Code.DONE
-    say(f"{of_job(asked)} {clean(end['cause']) if end else f'will move to {node}'}.", "green" if end else "")
-    steps = {"details": f"schedulearn describe {job}"}
-    next_steps(steps if end else {**steps, "status": f"schedulearn explain {job}"})
+    words = f"{of_job(asked)} {clean(end['cause']) if end else f'will move to {node}'}."
+    steps = {"details": f"schedulearn describe {job}"} | ({} if end else {"status": f"schedulearn explain {job}"})
+    answer(asked, as_json, words, "green" if end else "", steps)
     return Code.DONE
 
 
 def _list(job: int, as_json: bool) -> int:
     with connect() as client:
         found = client.possible_moves(job)
-    if as_json:
-        say_json(found)
-    elif not found:
+    if not found and not as_json:
         say("There is no other node to move the job to.")
-    else:
-        say_table(COLUMNS, rows_of(COLUMNS, found))
-        able = [one["node"] for one in found if not one["problem"]]
-        next_steps({"move it": f"schedulearn migrate {job} {able[0]}"} if able else {})
+        return Code.DONE
+    answer_table(COLUMNS, found, as_json)
+    able = [one["node"] for one in found if not one["problem"]]
+    if able and not as_json:
+        next_steps({"move it": f"schedulearn migrate {job} {able[0]}"})
     return Code.DONE
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from schedulearn.cli.common.errors import Failure
-from schedulearn.cli.common.out import next_steps, note, say, say_facts, say_json, say_table
+from schedulearn.cli.common.out import answer, next_steps, note, say, say_facts, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.cli.view import nodes as view
@@ -88,14 +88,14 @@ def add(
     """
     labels = {key: value for key, value in _labels(label or []).items() if value is not None}
     with connect(timeout=_PATIENCE) as client:
-        answer = client.add_node(address, name, image, gpu_type, labels)
+        added = client.add_node(address, name, image, gpu_type, labels)
     if as_json:
-        say_json(answer)
+        say_json(added)
         return
-    say(f"Node {answer['name']} ({clean(answer['version'])}) added: {_has(dict(answer))}.", "green")
-    for words in answer["notes"]:
+    say(f"Node {added['name']} ({clean(added['version'])}) added: {_has(added)}.", "green")
+    for words in added["notes"]:
         note(f"Note: {clean(words)}", "yellow")
-    next_steps({"all nodes": "schedulearn nodes", "remove it": f"schedulearn nodes remove {answer['name']}"})
+    next_steps({"all nodes": "schedulearn nodes", "remove it": f"schedulearn nodes remove {added['name']}"})
 
 
 @app.command()
@@ -112,13 +112,10 @@ def remove(
       schedulearn nodes remove gpu2 --force
     """
     with connect() as client:
-        answer = client.remove_node(node, force)
-    if as_json:
-        say_json(answer)
-        return
-    jobs = ", ".join(str(job) for job in answer["jobs"])
-    say(f"Node {node} will be removed once its jobs have stopped ({jobs})." if jobs else f"Node {node} removed.")
-    next_steps({"all nodes": "schedulearn nodes"})
+        removed = client.remove_node(node, force)
+    jobs = ", ".join(str(job) for job in removed["jobs"])
+    words = f"Node {node} will be removed once its jobs have stopped ({jobs})." if jobs else f"Node {node} removed."
+    answer(removed, as_json, words, steps={"all nodes": "schedulearn nodes"})
 
 
 @app.command()
@@ -138,12 +135,9 @@ def label(
       schedulearn nodes label gpu2 room=
     """
     with connect() as client:
-        answer = client.label_node(node, _labels(labels))
-    if as_json:
-        say_json(answer)
-        return
-    words = ", ".join(f"{key}={value}" for key, value in answer["labels"].items()) or "none"
-    say(f"Labels of node {node}: {clean(words)}.")
+        labelled = client.label_node(node, _labels(labels))
+    words = ", ".join(f"{key}={value}" for key, value in labelled["labels"].items()) or "none"
+    answer(labelled, as_json, f"Labels of node {node}: {clean(words)}.")
 
 
 @app.command()
@@ -154,7 +148,11 @@ def drain(node: Name, as_json: AsJson = False) -> None:
     Example:
       schedulearn nodes drain local
     """
-    _drain(node, True, as_json)
+    with connect() as client:
+        drained = client.drain(node)
+    words = f"Node {node} is draining: its jobs finish, and no new ones start there."
+    steps = {"what still runs": "schedulearn nodes", "undo": f"schedulearn nodes undrain {node}"}
+    answer(drained, as_json, words, steps=steps)
 
 
 @app.command()
@@ -165,20 +163,9 @@ def undrain(node: Name, as_json: AsJson = False) -> None:
     Example:
       schedulearn nodes undrain local
     """
-    _drain(node, False, as_json)
-
-
-def _drain(node: str, drain: bool, as_json: bool) -> None:
     with connect() as client:
-        answer = client.drain(node, drain)
-    if as_json:
-        say_json(answer)
-    elif drain:
-        say(f"Node {node} is draining: its jobs finish, and no new ones start there.")
-        next_steps({"what still runs": "schedulearn nodes", "undo": f"schedulearn nodes undrain {node}"})
-    else:
-        say(f"Node {node} accepts jobs again.")
-        next_steps({"all nodes": "schedulearn nodes"})
+        undrained = client.drain(node, drain=False)
+    answer(undrained, as_json, f"Node {node} accepts jobs again.", steps={"all nodes": "schedulearn nodes"})
 
 
 def _labels(given: list[str]) -> dict[str, str | None]:

@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from schedulearn.cli.common.out import next_steps, say, say_facts, say_json, say_table
+from schedulearn.cli.common.out import answer, next_steps, say, say_facts, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.cli.view.table import Cell, Column, rows_of
+from schedulearn.wire import types
 from schedulearn.wire.clean import clean
-from schedulearn.wire.words import Json, clock
+from schedulearn.wire.words import clock
 
 app = verb_app()
 STYLES = {"sent": "green", "waiting": "yellow", "given up": "red"}
@@ -36,11 +37,11 @@ def notify(ctx: typer.Context, user: User = None, as_json: AsJson = False) -> No
 def show(user: User = None, as_json: AsJson = False) -> None:
     """Show the addresses and the latest notices (the same as `schedulearn notify`)."""
     with connect() as client:
-        answer = client.notify(user)
+        settings = client.notify(user)
     if as_json:
-        say_json(answer)
+        say_json(settings)
     else:
-        _say(answer)
+        _say(settings)
 
 
 @app.command("set")
@@ -86,10 +87,7 @@ def secret(
     """
     with connect() as client:
         known = client.notify_secret(new)
-    if as_json:
-        say_json({"secret": known})
-    else:
-        say(known)
+    answer({"secret": known}, as_json, known)
 
 
 @app.command("test")
@@ -102,37 +100,32 @@ def send_test(as_json: AsJson = False) -> None:
     """
     with connect() as client:
         count = client.test_notify()
-    if as_json:
-        say_json({"addresses": count})
-        return
-    say(f"A test is on its way to {count} address{'' if count == 1 else 'es'}.")
-    next_steps({"see what became of it": "schedulearn notify"} if count else {"name one": "schedulearn notify set …"})
+    words = f"A test is on its way to {count} address{'' if count == 1 else 'es'}."
+    steps = {"see what became of it": "schedulearn notify"} if count else {"name one": "schedulearn notify set …"}
+    answer({"addresses": count}, as_json, words, steps=steps)
 
 
 def _change(addresses: list[str], user: str | None, as_json: bool) -> None:
     with connect() as client:
-        answer = client.set_notify(addresses, user)
-    if as_json:
-        say_json(answer)
-        return
-    whom = ", ".join(clean(address) for address in answer["addresses"]) or "nobody"
-    say(f"When a job of {answer['user']} is over, {whom} will be told.", "green")
-    if addresses and user is None:
-        next_steps({"try it": "schedulearn notify test"})
+        settings = client.set_notify(addresses, user)
+    told = clean(", ".join(settings["addresses"]))
+    words = f"When a job of {settings['user']} ends, {f'{told} will be notified' if told else 'no one is notified'}."
+    steps = {"try it": "schedulearn notify test"} if addresses and user is None else {}
+    answer(settings, as_json, words, "green", steps)
 
 
-def _say(answer: Json) -> None:
-    rules = ", ".join(clean(rule) for rule in answer["allowed"])
+def _say(settings: types.Notify) -> None:
+    rules = ", ".join(clean(rule) for rule in settings["allowed"])
     say_facts(
         [
-            ("user", clean(answer["user"])),
-            ("notified", ", ".join(clean(a) for a in answer["addresses"]) or "nobody"),
-            ("set for you", ", ".join(clean(a) for a in answer["given"])),
+            ("user", clean(settings["user"])),
+            ("notified", ", ".join(clean(a) for a in settings["addresses"]) or "none"),
+            ("set for you", ", ".join(clean(a) for a in settings["given"])),
             ("allowed for all", rules or "none; an administrator can allow some: up --allow-notify"),
-            ("e-mail", "yes" if answer["mail"] else "no: the service was started without --mail-command"),
+            ("e-mail", "yes" if settings["mail"] else "no: the service was started without --mail-command"),
         ]
     )
-    if answer["notices"]:
+    if settings["notices"]:
         now = datetime.now(UTC)
         say()
         columns = (
@@ -143,6 +136,6 @@ def _say(answer: Json) -> None:
             Column("NOTICE", lambda one: one["text"], flex=True),
             Column("PROBLEM", lambda one: one["problem"], flex=True, wrap=True, need=100),
         )
-        say_table(columns, rows_of(columns, answer["notices"]))
+        say_table(columns, rows_of(columns, settings["notices"]))
     say()
     next_steps({"change it": "schedulearn notify set ADDRESS…", "for one job": "schedulearn run --notify ADDRESS -- …"})

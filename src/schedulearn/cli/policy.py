@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedulearn.cli.common.errors import Code
-from schedulearn.cli.common.out import next_steps, note, say, say_facts, say_json, say_table
+from schedulearn.cli.common.out import answer, next_steps, note, say, say_facts, say_json, say_table
 from schedulearn.cli.common.params import Params, params_of
 from schedulearn.cli.common.progress import progress_bars
 from schedulearn.cli.common.service import connect
@@ -49,11 +49,11 @@ def policy(ctx: typer.Context, as_json: AsJson = False) -> None:
 def show(as_json: AsJson = False) -> None:
     """Show the policy, all presets and all stages (the same as `schedulearn policy`)."""
     with connect() as client:
-        answer = client.policy()
+        chosen = client.policy()
     if as_json:
-        say_json(answer)
+        say_json(chosen)
     else:
-        _say(answer)
+        _say(chosen)
 
 
 @app.command("set")
@@ -77,12 +77,10 @@ def set_(
     """
     given = {"order": order, "allocate": allocate, "place": place, "share": share, "migrate": migrate}
     with connect() as client:
-        answer = client.set_policy(preset, {k: v for k, v in given.items() if v}, params_of(param or []))
-    if as_json:
-        say_json(answer)
-        return
-    say(f"The policy is now {answer['preset']}: {_stages(answer)}", "green")
-    next_steps({"watch what it does": "schedulearn top"})
+        chosen = client.set_policy(preset, {k: v for k, v in given.items() if v}, params_of(param or []))
+    stages = ", ".join(f"{stage} {name}" for stage, name in chosen["stages"].items())
+    words = f"The policy is now {chosen['preset']}: {stages}"
+    answer(chosen, as_json, words, "green", {"watch what it does": "schedulearn top"})
 
 
 @app.command()
@@ -135,10 +133,6 @@ def _as_row(job: "TraceJob") -> list[str]:
         sizes,
         f"{job.cpus:g}" if job.cpus else "",
     ]
-
-
-def _stages(answer: Json) -> str:
-    return ", ".join(f"{stage} {name}" for stage, name in answer["stages"].items())
 
 
 def _say(answer: Json) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from schedulearn.cli.common.data import Data, data_folder, server_errors
-from schedulearn.cli.common.out import next_steps, say, say_json
+from schedulearn.cli.common.out import answer
 from schedulearn.cli.common.verb import AsJson, verb_app
 
 app = verb_app()
@@ -29,8 +29,5 @@ def restore(
     folder = data_folder(data)
     with server_errors():
         server.restore(file, folder)
-    if as_json:
-        say_json({"data": str(folder), "file": str(file)})
-        return
-    say(f"Restored {file} to {folder}.", "green")
-    next_steps({"start the service": f"schedulearn up --detach --data {folder}"})
+    steps = {"start the service": f"schedulearn up --detach --data {folder}"}
+    answer({"data": str(folder), "file": str(file)}, as_json, f"Restored {file} to {folder}.", "green", steps)

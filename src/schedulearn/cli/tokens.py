@@ -5,14 +5,15 @@ from typing import Annotated
 
 import typer
 
-from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
+from schedulearn.cli.common.out import answer, answer_table, next_steps, note, say, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, option, verb_app
-from schedulearn.cli.view.table import Cell, Column, rows_of
+from schedulearn.cli.view.table import Cell, Column
 from schedulearn.pinned import without_pin
-from schedulearn.wire.words import Json, clock
+from schedulearn.wire.words import clock
 
 app = verb_app()
+User = Annotated[str | None, option("NAME", "The token's user; others than you need an administrator. [default: you]")]
 
 
 @app.callback(invoke_without_command=True)
@@ -33,11 +34,6 @@ def tokens(ctx: typer.Context, as_json: AsJson = False) -> None:
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """List tokens (the same as `schedulearn tokens`)."""
-    with connect() as client:
-        found: list[Json] = list(client.tokens())
-    if as_json:
-        say_json(found)
-        return
     now = datetime.now(UTC)
     columns = (
         Column("ID", lambda token: Cell(str(token["id"]), "bold"), right=True),
@@ -47,14 +43,13 @@ def list_(as_json: AsJson = False) -> None:
         # A log-in to the page ends some time after it was used last, other tokens never.
         Column("EXPIRES", lambda token: clock(token.get("expires_at"), now) or "never", need=60),
     )
-    say_table(columns, rows_of(columns, found))
+    with connect() as client:
+        answer_table(columns, client.tokens(), as_json)
 
 
 @app.command()
 def create(
-    user: Annotated[
-        str | None, option("NAME", "The token's user; others than you need an administrator. [default: you]")
-    ] = None,
+    user: User = None,
     label: Annotated[str, option("TEXT", "What it is for.")] = "made on the command line",
     as_json: AsJson = False,
 ) -> None:
@@ -82,9 +77,7 @@ def create(
 
 @app.command()
 def link(
-    user: Annotated[
-        str | None, option("NAME", "The token's user; others than you need an administrator. [default: you]")
-    ] = None,
+    user: User = None,
     page: Annotated[str, option("URL", "The page's address, if it is not the service's.")] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -116,7 +109,4 @@ def revoke(
     """
     with connect() as client:
         client.revoke_token(token)
-    if as_json:
-        say_json({"revoked": token})
-    else:
-        say(f"Token {token} revoked.")
+    answer({"revoked": token}, as_json, f"Token {token} revoked.")

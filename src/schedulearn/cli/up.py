@@ -6,31 +6,50 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from socket import gethostname
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from schedulearn import __version__
-from schedulearn.cli.common.data import PAGE, Data, forget_service, refuse_another_page, server_errors, write_service
-from schedulearn.cli.common.errors import Code
+from schedulearn.cli.common.data import (
+    PAGE,
+    Data,
+    data_folder,
+    forget_service,
+    refuse_another_page,
+    server_errors,
+    write_service,
+)
+from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.next import link_words, next_commands
 from schedulearn.cli.common.out import next_steps, say
-from schedulearn.cli.common.start import detached_arguments, options_of, up_options
-from schedulearn.cli.common.verb import verb_app, with_options
+from schedulearn.cli.common.start import detached_arguments, up_options
+from schedulearn.cli.common.verb import option, verb_app, with_options
 from schedulearn.cli.view.nodes import storage_words
 from schedulearn.pinned import with_pin, without_pin
+from schedulearn.service.common.config import Options, options_of
 
 if TYPE_CHECKING:
     from schedulearn.api.server import Started
     from schedulearn.dashboard.lazy import LazyPage
-    from schedulearn.service.common.config import Options
 
 app = verb_app()
 
 
 @app.command()
-@with_options(up_options)
-def up(ctx: typer.Context, data: Data = None, **given: Any) -> int:
+@with_options(up_options())
+def up(
+    ctx: typer.Context,
+    data: Data = None,
+    only: Annotated[
+        Literal["api", "scheduler", "dashboard"] | None,
+        option("api|scheduler|dashboard", "Start only this part; api includes the page."),
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Start in the background and return when ready; `down` stops it.")
+    ] = False,
+    **given: Any,
+) -> int:
     """Start the service: API and scheduler in one process, everything in one folder.
 
     Stopping or restarting it never touches a running job.
@@ -45,17 +64,20 @@ def up(ctx: typer.Context, data: Data = None, **given: Any) -> int:
       schedulearn up --executor docker --image python:3.12 --allow-mounts /data
       schedulearn up --mail-command 'sendmail -t' --allow-notify @example.org
     """
-    options, only = options_of(data, given), given["only"]
+    with server_errors():
+        options = options_of(data_folder(data), only, given)
     if only == PAGE:
+        if not options.url:
+            raise Failure("the page needs the address of its service", field="--url", allowed="such as http://lab:7311")
         refuse_another_page(options.data)
-    if given["detach"]:
+    if detach:
         from schedulearn.cli.common.detach import start_detached
 
         return start_detached(options.data, detached_arguments(ctx), only)
     return page_alone(options) if only == PAGE else service(options)
 
 
-def service(options: "Options") -> int:
+def service(options: Options) -> int:
     """The service in this process, until it is told to stop."""
     from schedulearn.api.http.ending import end_on_signals
 
@@ -76,7 +98,7 @@ def service(options: "Options") -> int:
     return Code.DONE
 
 
-def page_alone(options: "Options") -> int:
+def page_alone(options: Options) -> int:
     """The page in a process of its own. It needs no data folder: it asks the service for everything."""
     from schedulearn.api.http.ending import end_on_signals
 
@@ -93,7 +115,7 @@ def page_alone(options: "Options") -> int:
     return Code.DONE
 
 
-def _announce_page(options: "Options", url: str, pin: str, warnings: Sequence[str]) -> None:
+def _announce_page(options: Options, url: str, pin: str, warnings: Sequence[str]) -> None:
     if options.data.is_dir():  # for `down`
         write_service(options.data, with_pin(url, pin), [PAGE])
     say(f"The page of {without_pin(options.url)} is up, pid {os.getpid()}.", "bold green")
@@ -106,7 +128,7 @@ def _announce_page(options: "Options", url: str, pin: str, warnings: Sequence[st
     sys.stdout.flush()
 
 
-def announce(options: "Options", started: "Started") -> None:
+def announce(options: Options, started: "Started") -> None:
     """What a person who has just started the service wants to know; and word of this process for other verbs."""
     if started.url:
         write_service(options.data, with_pin(started.url, started.pin), sorted(options.roles))

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 from schedulearn.cli.common.errors import Failure
-from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
+from schedulearn.cli.common.out import answer, answer_table, next_steps, note, say, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, option, verb_app
-from schedulearn.cli.view.table import Cell, Column, rows_of
+from schedulearn.cli.view.table import Cell, Column
 from schedulearn.wire.words import Json
 
 app = verb_app()
@@ -47,11 +47,7 @@ def users(ctx: typer.Context, as_json: AsJson = False) -> None:
 def list_(as_json: AsJson = False) -> None:
     """List users (the same as `schedulearn users`)."""
     with connect() as client:
-        found: list[Json] = list(client.users())
-    if as_json:
-        say_json(found)
-        return
-    say_table(COLUMNS, rows_of(COLUMNS, found))
+        answer_table(COLUMNS, client.users(), as_json)
 
 
 @app.command()
@@ -110,10 +106,7 @@ def remove(name: Name, as_json: AsJson = False) -> None:
     """
     with connect() as client:
         client.remove_user(name)
-    if as_json:
-        say_json({"removed": name})
-    else:
-        say(f"User {name} removed.")
+    answer({"removed": name}, as_json, f"User {name} removed.")
 
 
 def _shown(value: object) -> str:

@@ -100,10 +100,12 @@ def _read(file: Path) -> dict[str, Any]:
 @contextmanager
 def server_errors() -> Iterator[None]:
     """Errors of the server's side that were foreseen, in words; any other goes through as it is."""
-    from schedulearn.core.domain.errors import SchedulearnError
+    from schedulearn.core.domain.errors import InvalidSpec, SchedulearnError
 
     try:
         yield
+    except InvalidSpec as error:
+        raise Failure(error.problem, field=error.field, allowed=error.allowed) from error
     except SchedulearnError as error:
         raise Failure(str(error)) from error
     except OSError as error:

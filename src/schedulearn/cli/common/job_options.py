@@ -1,12 +1,12 @@
 """The options that describe a job (`run`, `submit`) or change it (`update`): made from the table of a spec's fields."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
-from schedulearn.cli.common.verb import complete_jobs, job_id
+from schedulearn.cli.common.verb import complete_jobs, job_id, with_options
 from schedulearn.wire.spec import CHANGES, FIELDS, Field
 
 # What Typer makes of an option's text, by the kind of the field; else it stays a text.
@@ -21,22 +21,12 @@ _NO_WORKDIR = typer.Option("--no-workdir", help="Copy nothing: run in an empty f
 def with_job_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """A verb that ends in `**given` gets all options of a job in it."""
     options = [_option(field, field.option.help) for field in FIELDS if field.option]
-    return _with(verb, [*options, _parameter("no_workdir", Annotated[bool, _NO_WORKDIR], False)])
+    return with_options([*options, _parameter("no_workdir", Annotated[bool, _NO_WORKDIR], False)])(verb)
 
 
 def with_changes(verb: Callable[..., Any]) -> Callable[..., Any]:
     """The same with the options of what may be changed."""
-    return _with(verb, [_option(field, field.change.help) for field in CHANGES if field.change])
-
-
-def _with(verb: Callable[..., Any], options: Iterable[inspect.Parameter]) -> Callable[..., Any]:
-    own = [
-        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for p in inspect.signature(verb).parameters.values()
-        if p.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    verb.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined] # Typer reads it
-    return verb
+    return with_options([_option(field, field.change.help) for field in CHANGES if field.change])(verb)
 
 
 def _option(field: Field, about: str) -> inspect.Parameter:

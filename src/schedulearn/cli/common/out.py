@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from schedulearn.cli.view.table import Column, Row, table_lines
+from schedulearn.cli.view.table import Column, Row, rows_of, table_lines
 from schedulearn.cli.view.terminal import OutputFilter, json_text, only_colours
 from schedulearn.cli.view.text import broken, coloured, columns_of
 from schedulearn.wire.clean import clean
@@ -50,6 +50,15 @@ def say_json(value: object) -> None:
     print(json_text(value))
 
 
+def answer(value: object, as_json: bool, words: str, style: str = "", steps: Mapping[str, str] | None = None) -> None:
+    """What came of a verb: as JSON, or in words with the commands that are useful now."""
+    if as_json:
+        say_json(value)
+        return
+    say(words, style)
+    next_steps(steps or {})
+
+
 def width() -> int:
     """Of the terminal; `COLUMNS` comes first."""
     return shutil.get_terminal_size((80, 24)).columns
@@ -68,6 +77,14 @@ def wrapped(text: str, indent: int | None = None, stream: TextIO | None = None) 
     rest = " ".join(line.strip() for line in others)
     lines = [first, *(broken(rest, width() - later) if rest else ())]
     return ("\n" + " " * later).join(lines)
+
+
+def answer_table(columns: Sequence[Column], things: Sequence[Any], as_json: bool) -> None:
+    """The things as JSON, or as a table with a row for each."""
+    if as_json:
+        say_json(things)
+    else:
+        say_table(columns, rows_of(columns, things))
 
 
 def say_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
@@ -89,7 +106,7 @@ def say_facts(facts: Sequence[tuple[str, str]]) -> None:
 
 def next_steps(steps: Mapping[str, str]) -> None:
     """The commands that are useful now: what they do → how they are written. A command is never broken."""
-    pad = max(len(does) for does in steps) + 2
+    pad = max((len(does) for does in steps), default=0) + 2
     for does, command in steps.items():
         fits = not sys.stdout.isatty() or 2 + pad + columns_of(command) <= width()
         _print("  " + paint(does.ljust(pad) if fits else f"{does}\n    ", "dim") + paint(command, "cyan"))

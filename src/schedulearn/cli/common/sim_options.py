@@ -23,7 +23,7 @@ _MOST = 100_000  # jobs of the history, the newest
 _SHOWN = 5  # malformed rows, and jobs that are too large, of which a line is shown
 
 
-def sim_options(
+def _options(
     trace: Annotated[
         Text,
         option("FILE|synthetic:…", "The workload: a file, or generated, such as synthetic:philly?jobs=1000&load=0.9."),
@@ -69,6 +69,10 @@ def sim_options(
     out: Annotated[Path | None, option("DIR", "Write CSV files and report.html there.")] = None,
 ) -> None:
     """Only its signature is used."""
+
+
+sim_options = list(inspect.signature(_options).parameters.values())
+_NAMES = {one.name for one in sim_options}
 
 
 def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
@@ -121,9 +125,7 @@ def failure_of(error: "BadRequest") -> Failure:
     elif kind in ("preset", "policy", "policies"):
         option = "--policy"
     else:
-        option = (
-            f"--{kind.replace('_', '-')}" if kind in inspect.signature(sim_options).parameters else f"--trace …{kind}="
-        )
+        option = f"--{kind.replace('_', '-')}" if kind in _NAMES else f"--trace …{kind}="
     return Failure(error.problem, field=option, allowed=error.allowed)
 
 

@@ -1,7 +1,7 @@
 """What every verb's file is made of: its little Typer app, and the arguments that many verbs have."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
@@ -26,13 +26,12 @@ def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=help, **more)
 
 
-def with_options(options: Callable[..., None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A verb that ends in `**given` gets all options of this signature in it."""
+def with_options(options: Iterable[inspect.Parameter]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A verb that ends in `**given` gets these options in it."""
 
     def add(verb: Callable[..., Any]) -> Callable[..., Any]:
         own = [p for p in inspect.signature(verb).parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        both = [*own, *inspect.signature(options).parameters.values()]
-        keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in both]
+        keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *options)]
         verb.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined] # Typer reads it
         return verb
 

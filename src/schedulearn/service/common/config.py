@@ -1,71 +1,167 @@
 """How the service is started, and where it keeps things."""
 
 import ipaddress
+import re
 import shlex
 import shutil
 import socket
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_type_hints
 
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.image import check_image
 from schedulearn.core.domain.notice import check_rule
+from schedulearn.core.domain.units import parse_duration, parse_size
 from schedulearn.executors.docker.mounts import check_roots
 from schedulearn.executors.docker.networks import check_networks
 from schedulearn.executors.docker.rules import NETWORKS
+from schedulearn.pinned import address_of, with_pin
 from schedulearn.service.common.identity import FIRST, FIRST_PERSON, LARGEST, LAST
 
 ALL_ROLES = frozenset({"api", "scheduler"})
-DEFAULT_PORT = 7311
-DEFAULT_UIDS = (FIRST, LAST)
+_ANY = "0: no limit"
+
+
+class Asked(NamedTuple):
+    """How `schedulearn up` asks for something."""
+
+    usual: Any  # as it would be written
+    metavar: str  # of a switch: how it is spelt
+    help: str
+    read: Callable[[Any, str], Any] | None  # from what was written, and the option's name for errors; None: as it is
+    name: str  # "": that of the field
+    bounds: Mapping[str, float]
+
+
+def _asked(
+    usual: Any, metavar: str, help: str, read: Callable[[Any, str], Any] | None = None, name: str = "", **bounds: float
+) -> Any:
+    """A field that is an option of `up`."""
+    default = read(usual, name) if read else usual
+    return field(default=default, metadata={"asked": Asked(usual, metavar, help, read, name, bounds)})
+
+
+def _all_of(given: list[str] | None, _: str) -> tuple[str, ...]:
+    return tuple(given or ())
+
+
+def _file(given: Path | None, _: str) -> Path | None:
+    """The same file from any folder: what runs in the background may be in another."""
+    return given.expanduser().absolute() if given else None
+
+
+def _absolute(given: Path | None, option: str) -> Path | None:
+    if given is not None and not given.is_absolute():
+        raise InvalidSpec(option, f"{given} is not absolute", "a path such as /srv/checkpoints")
+    return given
+
+
+def _uids(given: str, option: str) -> tuple[int, int]:
+    """From `70000-99999`."""
+    match = re.fullmatch(r"(\d{1,10})-(\d{1,10})", given.strip())
+    if not match:
+        raise InvalidSpec(option, f"{given!r} is not a range of uids", "FIRST-LAST, such as 70000-99999")
+    return int(match[1]), int(match[2])
+
+
+def _url(given: str, option: str) -> str:
+    try:
+        return with_pin(given, address_of(given).pin if given else "")
+    except ValueError as problem:
+        allowed = "an address such as http://lab:7311, or https://lab:7311#sha256=FINGERPRINT"
+        raise InvalidSpec(option, str(problem), allowed) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
     """What one user, or one job, may have at the most; 0: any amount."""
 
-    jobs: int = 50_000  # unfinished ones
+    jobs: int = _asked(50_000, "N", f"Unfinished jobs per user; {_ANY}.", name="max_jobs_per_user", min=0)
     specs: int = 100 * 1000**2  # characters of their specs: they are kept in memory
-    snapshots: int = 20 * 1000**3  # bytes of uploads that are kept
-    disk: int = 200 * 1000**3  # bytes of the folders of their jobs, above which no more jobs are taken
+    snapshots: int = _asked("20GB", "SIZE", f"Stored uploads per user; {_ANY}.", parse_size, "max_snapshots_per_user")
+    disk: int = _asked(
+        "200GB",
+        "SIZE",
+        f"Job files per user, above which new jobs are refused; {_ANY}.",
+        parse_size,
+        "max_disk_per_user",
+    )
     tokens: int = 500  # of the person; those of jobs do not count
-    job_disk: int = 0  # bytes of the folder of one job, above which it is stopped
+    job_disk: int = _asked(
+        "0", "SIZE", f"Files per job, above which the job is stopped; {_ANY}.", parse_size, "max_disk_per_job"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `schedulearn up` was told."""
+    """What `schedulearn up` was told. The options of the command line are made from this, in this order."""
 
     data: Path
-    host: str = "127.0.0.1"
-    port: int = DEFAULT_PORT  # 0: any free one
     roles: frozenset[str] = ALL_ROLES
-    database: str | None = None  # a PostgreSQL URL; None: SQLite in the data folder
-    keep_seconds: float = 30 * 86400.0  # how long the files of finished jobs are kept
-    keep_bytes: int = 50 * 1000**3  # and how much of them
-    log_level: str = "info"
-    executor: str = "process"  # how this machine itself runs jobs: process, docker, both
-    image: str = ""  # for jobs that name none, on nodes that have no other
-    shared_checkpoints: Path | None = None  # the same folder on every server
-    allow_mounts: tuple[str, ...] = ()  # folders of servers that jobs may mount; with :rw at the end also to write
-    setup_time: float = 3600.0  # seconds that the preparation of an image may take
-    host_network: bool = True  # whether containers that cannot do without may share their server's network
-    networks: str = NETWORKS  # where the networks of containers take their addresses
-    lost_after: float = 300.0  # seconds after which the workers of a server that does not answer are given up
-    regrow_after: float = 30.0  # seconds after which a job that lost a worker, and went on, may grow again
-    page: bool = True  # whether the API has the web page beside it
-    mail_command: str = ""  # takes an e-mail on its standard input; "": no e-mails are sent
-    allow_notify: tuple[str, ...] = ()  # addresses to which every user may have notices sent
-    url: str = ""  # the address that jobs are given; "": that of host and port
-    caps: Caps = Caps()  # of one user
-    keep_audit: float = 400 * 86400.0  # seconds for which the audit log is kept
-    tls: bool = False  # with a certificate that the service makes itself
-    tls_cert: Path | None = None  # or with this one, and everything that signs it
-    tls_key: Path | None = None
-    insecure: bool = False  # listen beyond loopback without TLS all the same
-    uids: tuple[int, int] = DEFAULT_UIDS  # from which to which; each user's jobs run as one of them
-    root_jobs: bool = False  # whether a service that is root runs jobs as root, too
-    accept_data: bool = False  # whether a database may go on with another data folder than before
+    host: str = _asked("127.0.0.1", "ADDRESS", "Address to listen on; 0.0.0.0 needs TLS.")
+    port: int = _asked(7311, "N", "Port to listen on; 0 takes any free one.", min=0, max=65535)
+    page: bool = _asked(True, "--page/--no-page", "Serve the web page.")
+    database: str | None = _asked(None, "URL", "PostgreSQL database. [default: SQLite in the data folder]")
+    accept_data: bool = _asked(
+        False,
+        "--accept-data/--no-accept-data",
+        "Use a new data folder although the database belongs to another, which is lost.",
+    )
+    keep_seconds: float = _asked(
+        30.0, "DAYS", "Keep the files of finished jobs this long.", lambda days, _: days * 86400.0, "keep_days", min=0
+    )
+    keep_bytes: int = _asked("50GB", "SIZE", "Keep at most this much of them.", parse_size, "keep_size")
+    keep_audit: float = _asked("400d", "TIME", "Keep the audit log this long.", parse_duration)
+    caps: Caps = Caps()
+    log_level: Literal["debug", "info", "warning", "error"] = _asked(
+        "info", "debug|info|warning|error", "How much the service logs."
+    )
+    executor: Literal["process", "docker", "both"] = _asked(
+        "process", "process|docker|both", "How this machine runs jobs: as processes, in containers."
+    )
+    image: str = _asked("", "IMAGE", "Default image of jobs and servers that name none.")
+    shared_checkpoints: Path | None = _asked(
+        None, "DIR", "A folder shared by all servers; without it, checkpoints are copied.", _absolute
+    )
+    allow_mounts: tuple[str, ...] = _asked(
+        None,
+        "DIR[:rw]",
+        "Containers may mount DIR and its subfolders; with :rw only DIR, writable. Repeatable.",
+        _all_of,
+    )
+    networks: str = _asked(NETWORKS, "RANGE", "Address range of container networks.")
+    host_network: bool = _asked(
+        True, "--host-network/--no-host-network", "Let containers that need it use the host network."
+    )
+    setup_time: float = _asked("1h", "TIME", "Time limit for the setup lines of a job.", parse_duration)
+    lost_after: float = _asked(
+        "5m", "TIME", "Treat jobs on an unreachable server as lost after this long.", parse_duration
+    )
+    regrow_after: float = _asked(
+        "30s", "TIME", "Wait before a job that lost a worker may grow again; doubled each time.", parse_duration
+    )
+    mail_command: str = _asked("", "COMMAND", "Sends the e-mail on its standard input: 'sendmail -t'.")
+    allow_notify: tuple[str, ...] = _asked(
+        None, "RULE", "Addresses that jobs may notify: https://…, @example.org, public. Repeatable.", _all_of
+    )
+    uids: tuple[int, int] = _asked(
+        f"{FIRST}-{LAST}",
+        "FIRST-LAST",
+        "As root: each user's jobs run under a uid of their own from this range.",
+        _uids,
+    )
+    root_jobs: bool = _asked(False, "--root-jobs", "As root: run jobs as root, too. Only if you are the only user.")
+    url: str = _asked(
+        "", "URL", "The API's address as jobs reach it; for --only dashboard, the service's address.", _url
+    )
+    tls: bool = _asked(False, "--tls", "Use TLS with a generated certificate; shows its fingerprint.")
+    tls_cert: Path | None = _asked(None, "FILE", "Use TLS with this certificate.", _file)
+    tls_key: Path | None = _asked(None, "FILE", "The key of that certificate.", _file)
+    insecure: bool = _asked(
+        False, "--insecure", "Accept other machines without TLS: tokens can be read on the network."
+    )
 
     def __post_init__(self) -> None:
         self._check_tls()
@@ -110,6 +206,38 @@ class Options:
     def on_loopback(self) -> bool:
         """Whether it listens for this machine alone."""
         return all(ipaddress.ip_address(one).is_loopback for one in _addresses(self.host))
+
+
+class Question(NamedTuple):
+    """An option of `up`, and the field that it fills."""
+
+    name: str
+    kind: Any  # the type of the field
+    asked: Asked
+
+
+def questions(of: type[Options] | type[Caps] = Options) -> Iterator[Question]:
+    """The options of `up`, in their order."""
+    kinds = get_type_hints(of)
+    for one in fields(of):
+        if one.type is Caps:
+            yield from questions(Caps)
+        elif asked := one.metadata.get("asked"):
+            yield Question(asked.name or one.name, kinds[one.name], asked)
+
+
+def options_of(data: Path, only: str | None, given: Mapping[str, Any]) -> Options:
+    """From what was written as options; InvalidSpec names the one that is wrong."""
+
+    def values(of: type[Options] | type[Caps]) -> dict[str, Any]:
+        return {
+            one.name: asked.read(given[name], "--" + name.replace("_", "-")) if asked.read else given[name]
+            for one in fields(of)
+            if (asked := one.metadata.get("asked")) and (name := asked.name or one.name)
+        }
+
+    roles = frozenset({only}) if only else ALL_ROLES
+    return Options(data=data, roles=roles, caps=Caps(**values(Caps)), **values(Options))
 
 
 class _Below:
