@@ -7,11 +7,11 @@ from random import Random
 
 from bench.figures import Figures
 from schedulearn.lab.experiments.catalogue import CATALOGUE
-from schedulearn.lab.experiments.measures import average, makespan, paired
+from schedulearn.lab.experiments.measures import average, makespan
 from schedulearn.lab.experiments.runner import run_simulated
-from schedulearn.lab.experiments.tables import interval
 from schedulearn.lab.experiments.types import OURS_TOLD
 from schedulearn.lab.experiments.workloads import Arrivals, Draw, Jobs
+from schedulearn.lab.report.paired import interval, paired
 from schedulearn.lab.traces.types import TraceJob
 
 _NAMES = ("fixed-3", "random-5", "random-10", "random-15", "fixed-20", "random-20-intervals", "mixed-20", "mixed-30")

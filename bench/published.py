@@ -9,11 +9,12 @@ from pathlib import Path
 
 from bench.figures import Figures, between_marks
 from schedulearn.lab.experiments.catalogue import CATALOGUE
-from schedulearn.lab.experiments.measures import Paired, average, makespan, paired
+from schedulearn.lab.experiments.measures import average, makespan
 from schedulearn.lab.experiments.runner import Outcome, run_simulated
 from schedulearn.lab.experiments.runs import Run
-from schedulearn.lab.experiments.tables import interval, markdown
+from schedulearn.lab.experiments.tables import markdown
 from schedulearn.lab.experiments.types import OURS, OURS_TOLD
+from schedulearn.lab.report.paired import Paired, interval, paired
 
 PAGE = Path(__file__).parent.parent / "docs" / "results.md"
 _BEGIN, _END = "<!-- table: python -m bench published -->\n", "<!-- end of table: ours -->"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -102,3 +103,50 @@ def test_ctrl_c_ends_it_and_its_processes() -> None:
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 130
     assert b"Traceback" not in errors
+
+
+def test_several_traces_and_seeds_are_compared_run_by_run(cli: Any, tmp_path: Path) -> None:
+    given = ("--trace", TRACE, "--trace", "synthetic:philly?jobs=150&seed=1", "--seeds", 2, "--cluster", "2x4")
+    noted = tmp_path / "progress.json"
+    more = ("--policies", "fifo,srjf", "--baseline", "srjf", "--out", tmp_path / "out", "--progress", noted)
+    told = cli("compare", *given, *more, "--json").json
+    assert told["baseline"] == "srjf"
+    assert [(run["policy"], run["seed"]) for run in told["runs"]] == [
+        (p, s) for s in (1, 2, 1) for p in ("fifo", "srjf")
+    ]
+    assert [(row["policy"], row["runs"], bool(row["changes"])) for row in told["policies"]] == [
+        ("fifo", 3, True),
+        ("srjf", 3, False),
+    ]
+    assert [len(trace["policies"]) for trace in told["traces"]] == [2, 2]
+    assert json.loads(noted.read_text())["total"] == 2 * 3 * 150
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_several_runs_as_a_table(cli: Any) -> None:
+    result = cli("compare", "--trace", TRACE, "--seeds", 3, "--cluster", "2x4", "--policies", "fifo,srjf")
+    head, fifo, srjf = result.out.splitlines()
+    assert head.split()[:4] == ["policy", "runs", "avg", "JCT"]
+    assert (fifo.split()[:2], srjf.split()[:2]) == (["fifo", "3"], ["srjf", "3"])
+    assert re.search(r"[+-]\d+\.\d+ % \[[+-]", srjf)
+    assert "Student's t; the baseline is fifo" in result.err
+
+
+def test_a_policy_that_fails_in_every_run_is_told_once(cli: Any, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from schedulearn.core.policies.stages import Order\n"
+        "class Broken(Order):\n    def key(self, job, now, facts):\n        return 1 / 0\n"
+    )
+    result = cli("compare", "--trace", TRACE, "--seeds", 2, "--cluster", "2x4", "--policies", f"fifo,{file}:Broken")
+    assert (result.code, result.err.count("error: the policy ")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [(("--baseline", "srtf"), "--baseline: 'srtf' is not one of the policies"), (("--seeds", 0), "--seeds")],
+)
+def test_what_cannot_be_compared(cli: Any, option: tuple[Any, ...], words: str) -> None:
+    result = cli("compare", "--trace", TRACE, "--cluster", "2x4", "--policies", "fifo,srjf", *option)
+    assert (result.code, result.out) == (2, "")
+    assert words in result.err

@@ -14,12 +14,13 @@ from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.lab.experiments.catalogue import CATALOGUE, find
 from schedulearn.lab.experiments.charts import charts
-from schedulearn.lab.experiments.measures import MEASURES, average, makespan, measured, paired
+from schedulearn.lab.experiments.measures import MEASURES, average, makespan, measured
 from schedulearn.lab.experiments.report import write_report
 from schedulearn.lab.experiments.runner import Outcome, run_simulated
 from schedulearn.lab.experiments.runs import JobRun, Run
 from schedulearn.lab.experiments.tables import comparisons, markdown, rows
 from schedulearn.lab.experiments.types import OURS, OURS_TOLD
+from schedulearn.lab.report.paired import paired
 
 SIMULATED = [name for name, one in CATALOGUE.items() if one.jobs is not None]
 

@@ -81,7 +81,7 @@ def test_estimates_in_words() -> None:
 
 
 def test_csv_has_every_policy_and_every_job(study: Study, tmp_path: Path) -> None:
-    files = write_csv(tmp_path, study, results(study))
+    files = write_csv(tmp_path, [(study, result) for result in results(study)])
     assert [file.name for file in files] == ["results.csv", "jobs-fifo.csv", "jobs-srtf.csv"]
     with open(tmp_path / "results.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -96,6 +96,7 @@ def test_csv_has_every_policy_and_every_job(study: Study, tmp_path: Path) -> Non
         ("completed", "150.0", "1"),
         ("too large", "", ""),
     ]
+    assert {(job["policy"], job["trace"], job["seed"]) for job in jobs} == {("fifo", "small", "0")}
 
 
 def test_the_keys_that_others_rely_on(study: Study) -> None:

@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from schedulearn.cli.common.errors import Code
+from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
-from schedulearn.cli.common.sim_options import sim_options, study_of
-from schedulearn.cli.common.study import run_study, write_files
+from schedulearn.cli.common.sim_options import TRACE, several_options, studies_of
+from schedulearn.cli.common.study import run_studies, write_files
 from schedulearn.cli.common.verb import AsJson, option, verb_app, with_options
 from schedulearn.cli.view.table import Cell, Column
 from schedulearn.wire.words import Json
 
 if TYPE_CHECKING:
     from schedulearn.lab.sim.figures import Metric
+    from schedulearn.lab.sim.run import Study
+    from schedulearn.lab.sim.several import Row
 
 app = verb_app()
 _NARROW = 2  # columns of figures that are shown however narrow a terminal is
@@ -23,11 +25,16 @@ _STEP = 12  # letters that each further one needs
 
 
 @app.command()
-@with_options(sim_options)
+@with_options(several_options)
 def compare(
     policies: Annotated[
         str, option("A,B|all", "Presets, or FILE.py:Class; all: all presets.", "--policies", "--policy")
     ] = "all",
+    trace: Annotated[list[str] | None, option(*TRACE, "--trace")] = None,
+    seeds: Annotated[int, option("N", "Run each trace with so many seeds, from --seed (or 1) on.", min=1)] = 1,
+    baseline: Annotated[
+        str | None, option("NAME", "The policy that all are compared with, run by run. [default: the first]")
+    ] = None,
     processes: Annotated[
         int | None, option("N", "Policies simulated in parallel. [default: one per core]", min=1)
     ] = None,
@@ -35,28 +42,64 @@ def compare(
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Replay a workload under several policies, and compare the results.
+    """Replay workloads under several policies, and compare the results.
+
+    With several traces or seeds: the mean of each policy over all runs, and its difference to a baseline run by run,
+    with the 95 % interval.
 
     \b
     Examples:
       schedulearn compare --trace synthetic:philly?jobs=1000 --cluster 8x8 --policies fifo,srtf,tiresias
       schedulearn compare --trace jobs.csv --cluster 16x4 --policies all --out results
+      schedulearn compare --trace synthetic:philly?jobs=500 --seeds 5 --cluster 8x8 --policies fifo,srtf,tiresias
     """
-    study = study_of(given, [name.strip() for name in policies.split(",") if name.strip()])
-    results, failures = run_study(study, processes, progress)
+    names = [name.strip() for name in policies.split(",") if name.strip()]
+    studies = studies_of(given, names, list(dict.fromkeys(trace or [])), seeds)
+    against = _baseline(studies, baseline)
+    runs, failures = run_studies(studies, processes, progress)
+    from schedulearn.lab.sim import several
     from schedulearn.lab.sim.export import as_json as figures_of
 
-    figures = [figures_of(study, result) for result in results]
-    files = write_files(given["out"], study, results, failures) if given["out"] is not None and results else []
+    figures = [figures_of(study, result) for study, result in runs]
+    files = write_files(given["out"], runs, failures, against) if given["out"] is not None and runs else []
     if as_json:
-        say_json(figures)
+        say_json(figures if against is None else several.as_json(figures, against))
     elif figures:
-        _say(figures)
+        _say(figures) if against is None else _say_several(figures, against)
         if files:
             say()
             next_steps({"read the report": f"open {files[0]}"})
     if failures:
         raise typer.Exit(Code.JOB_FAILED)
+
+
+def _baseline(studies: Sequence["Study"], wanted: str | None) -> str | None:
+    """None: one run of each policy stands for itself."""
+    labels = [choice.label for choice in studies[0].choices]
+    if wanted is not None and wanted not in labels:
+        raise Failure(f"{wanted!r} is not one of the policies", field="--baseline", allowed=", ".join(labels))
+    return wanted or (labels[0] if len(studies) > 1 else None)
+
+
+def _say_several(figures: Sequence[Json], baseline: str) -> None:
+    from schedulearn.lab.sim import several
+
+    _say_differences(several.rows(figures, baseline))
+    note(f"{several.IN_WORDS}; the baseline is {baseline}", "dim")
+    traces = several.by_trace(figures)
+    for trace, own in traces.items() if len(traces) > 1 else ():
+        say()
+        say(trace, "bold")
+        _say_differences(several.rows(own, baseline))
+
+
+def _say_differences(rows: Sequence["Row"]) -> None:
+    from schedulearn.lab.sim import several
+
+    heads, lines = several.table(rows)
+    styles = {-1: "bold green", 0: "", 1: "red"}
+    columns = [Column(head, right=i > 0, need=_need(i - 2) if i > 1 else 0) for i, head in enumerate(heads)]
+    say_table(columns, [[Cell(cell.text, styles[cell.sure]) for cell in line] for line in lines])
 
 
 def _say(figures: Sequence[Json]) -> None:

@@ -7,7 +7,7 @@ import typer
 from schedulearn.cli.common.errors import Code
 from schedulearn.cli.common.out import next_steps, say, say_facts, say_json
 from schedulearn.cli.common.sim_options import sim_options, study_of
-from schedulearn.cli.common.study import run_study, write_files
+from schedulearn.cli.common.study import run_studies, write_files
 from schedulearn.cli.common.verb import AsJson, option, verb_app, with_options
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import Json, duration
@@ -31,13 +31,13 @@ def simulate(
       schedulearn simulate --history --cluster 2x4 --policy my_policy.py:MyOrder --out results
     """
     study = study_of(given, [policy])
-    results, failures = run_study(study)
-    if not results:
+    runs, failures = run_studies([study])
+    if not runs:
         raise typer.Exit(Code.JOB_FAILED)
     from schedulearn.lab.sim.export import as_json as figures_of
 
-    figures = figures_of(study, results[0])
-    files = write_files(given["out"], study, results, failures) if given["out"] is not None else []
+    figures = figures_of(*runs[0])
+    files = write_files(given["out"], runs, failures) if given["out"] is not None else []
     if as_json:
         say_json(figures)
         return

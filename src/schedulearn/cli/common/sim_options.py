@@ -1,7 +1,7 @@
 """The options of a simulation, which `simulate` and `compare` share: from the command line to a study."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 
 Text = str | None
 Duration = str
+TRACE = ("FILE|synthetic:…", "The workload: a file, or generated, such as synthetic:philly?jobs=1000&load=0.9.")
 _STAGES = ("order", "allocate", "place", "share", "migrate")
 _MOST = 100_000  # jobs of the history, the newest
 _SHOWN = 5  # malformed rows, and jobs that are too large, of which a line is shown
 
 
 def _options(
-    trace: Annotated[
-        Text,
-        option("FILE|synthetic:…", "The workload: a file, or generated, such as synthetic:philly?jobs=1000&load=0.9."),
-    ] = None,
+    trace: Annotated[Text, option(*TRACE)] = None,
     history: Annotated[
         bool, typer.Option("--history", help="Replay what the service has run, instead of a trace.")
     ] = False,
@@ -72,12 +70,18 @@ def _options(
 
 
 sim_options = list(inspect.signature(_options).parameters.values())
+several_options = [one for one in sim_options if one.name != "trace"]  # of a verb that takes several
 _NAMES = {one.name for one in sim_options}
 
 
 def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
+    """The only one."""
+    return studies_of(given, policies, [given["trace"]] if given["trace"] else [], 1)[0]
+
+
+def studies_of(given: Mapping[str, Any], policies: list[str], traces: Sequence[str], seeds: int) -> list["Study"]:
     """Everything checked and read, the folder for the results made; what was left out is told on stderr."""
-    if bool(given["trace"]) == given["history"]:
+    if bool(traces) == given["history"]:
         raise Failure("no workload given", field="--trace", allowed="either --trace FILE or --history")
     if not given["cluster"]:
         raise Failure(
@@ -86,28 +90,30 @@ def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
             allowed="NODESxGPUS such as 16x4, NODESxCORESc such as 2x8c, or a YAML file",
         )
     from schedulearn.lab.report.files import make_folder
-    from schedulearn.lab.sim.run import BadRequest, Request, prepare
+    from schedulearn.lab.sim.run import BadRequest, Request
+    from schedulearn.lab.sim.several import prepare_all
 
     names = ("format", "profiles", "oracle", "elastic", "restart_cost", "first_start", "rounds", "like",
              "checkpoint_every", "locality_penalty", "node_mtbf", "node_repair", "seed", "jobs", "strict",
              "cluster")  # fmt: skip
     request = Request(
         policies=policies,
-        trace=given["trace"] or "",
         history=_history() if given["history"] else None,
         stages={stage: given[stage] for stage in _STAGES if given[stage]},
         params=params_of(given["param"] or []),
-        timeline=given["out"] is not None,
+        timeline=given["out"] is not None and len(traces) < 2 and seeds < 2,
         **{name: given[name] for name in names},
     )
     try:
-        study = prepare(request)
+        studies = prepare_all(request, traces or [""], seeds)
         if given["out"] is not None:
             make_folder(given["out"])
     except BadRequest as error:
         raise failure_of(error) from error
-    _tell(study)
-    return study
+    for study in {study.workload.name: study for study in reversed(studies)}.values():
+        _tell(study, f"{study.workload.name}: " if len(traces) > 1 else "")
+    _tell_ignored(studies[0])
+    return studies
 
 
 def _history() -> list[str]:
@@ -129,14 +135,17 @@ def failure_of(error: "BadRequest") -> Failure:
     return Failure(error.problem, field=option, allowed=error.allowed)
 
 
-def _tell(study: "Study") -> None:
+def _tell(study: "Study", name: str) -> None:
     problems, large, jobs = study.workload.problems, study.too_large, study.workload.jobs
     if problems:
-        note(f"{len(problems)} malformed rows skipped (--strict refuses them):", "yellow")
+        note(f"{name}{len(problems)} malformed rows skipped (--strict refuses them):", "yellow")
         _listed([f"line {problem.line}: {problem.text}" for problem in problems[:_SHOWN]], len(problems))
     if large:
-        note(f"{len(large)} jobs ask for more GPUs than the cluster has:", "yellow")
+        note(f"{name}{len(large)} jobs ask for more GPUs than the cluster has:", "yellow")
         _listed([f"job {jobs[s - 1].label}: {jobs[s - 1].gpus} GPUs" for s in large[:_SHOWN]], len(large))
+
+
+def _tell_ignored(study: "Study") -> None:
     ignored: dict[str, list[str]] = {}
     for choice in study.choices:
         for name in choice.ignored:

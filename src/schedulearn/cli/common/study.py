@@ -1,4 +1,4 @@
-"""Running a study with a progress bar, and writing what came of it."""
+"""Running studies with a progress bar, and writing what came of it."""
 
 import json
 import sys
@@ -13,45 +13,63 @@ from schedulearn.cli.common.out import note
 from schedulearn.cli.common.progress import progress_bars
 
 if TYPE_CHECKING:
-    from schedulearn.lab.sim.metrics import Result
+    from schedulearn.lab.sim.export import Run
     from schedulearn.lab.sim.run import PolicyFailed, Study
 
 _NOTE_EVERY = 0.2  # seconds
 
 
-def run_study(
-    study: "Study", processes: int | None = None, progress: Path | None = None
-) -> tuple[list["Result"], list["PolicyFailed"]]:
-    """All its policies; those that failed are told on stderr. How far it is goes to the screen, or into a file."""
+def run_studies(
+    studies: Sequence["Study"], processes: int | None = None, progress: Path | None = None
+) -> tuple[list["Run"], list["PolicyFailed"]]:
+    """All their policies; those that failed are told on stderr. How far it is goes to the screen, or into a file."""
     from schedulearn.lab.sim.parallel import run_all
     from schedulearn.lab.sim.run import PolicyFailed
 
-    with _noted(study, progress) if progress else progress_bars("jobs", len(study.workload.jobs)) as told:
-        outcomes = run_all(study, lambda choice, done: told(choice.label, done), processes)
-    failures = [outcome for outcome in outcomes if isinstance(outcome, PolicyFailed)]
+    tasks = [(study, choice) for study in studies for choice in study.choices]
+    jobs = sum(len(study.workload.jobs) for study in studies)
+    done: dict[str, dict[int, int]] = {}  # by policy and task
+
+    with _noted(jobs * len(studies[0].choices), progress) if progress else progress_bars("jobs", jobs) as bar:
+
+        def told(task: int, completed: int) -> None:
+            policy = tasks[task][1].label
+            own = done.setdefault(policy, {})
+            own[task] = completed
+            bar(policy, sum(own.values()))
+
+        outcomes = run_all(tasks, told, processes)
+    failures: list[PolicyFailed] = []
+    runs: list[Run] = []
+    for (study, _), outcome in zip(tasks, outcomes, strict=True):
+        if isinstance(outcome, PolicyFailed):
+            failures.append(outcome)
+            continue
+        runs.append((study, outcome))
+        if outcome.unfinished:
+            where = f" ({study.workload.name}, seed {study.options.seed})" if len(studies) > 1 else ""
+            note(f"{outcome.policy}: {outcome.unfinished} jobs were still waiting at the end{where}", "red")
+    failures = list({str(failed): failed for failed in failures}.values())  # in each run alike: told once
     for failed in failures:
         show_failure(Failure(str(failed), Code.JOB_FAILED, hint="\n".join(failed.trace.strip().splitlines()[-6:])))
-    results = [outcome for outcome in outcomes if not isinstance(outcome, PolicyFailed)]
-    for result in results:
-        if result.unfinished:
-            note(
-                f"{result.policy}: {result.unfinished} jobs were still waiting at the end",
-                "red",
-            )
-    return results, failures
+    return runs, failures
 
 
 def write_files(
-    folder: Path, study: "Study", results: Sequence["Result"], failures: Sequence["PolicyFailed"]
+    folder: Path, runs: Sequence["Run"], failures: Sequence["PolicyFailed"], baseline: str | None = None
 ) -> list[Path]:
-    """The CSV files and the report."""
+    """The report and the CSV files. With a baseline all runs are compared with its own."""
+    from schedulearn.lab.sim import several_report
     from schedulearn.lab.sim.export import write_csv, write_summary
     from schedulearn.lab.sim.report import write_report
 
-    report = folder / "report.html"
+    command = ["schedulearn", *sys.argv[1:]]
     with writing(folder):
-        write_report(report, study, results, failures, ["schedulearn", *sys.argv[1:]])
-        return [report, write_summary(folder, study, results), *write_csv(folder, study, results)]
+        if baseline is not None:
+            return [*several_report.write_report(folder, runs, failures, baseline, command), *write_csv(folder, runs)]
+        report, study, results = folder / "report.html", runs[0][0], [result for _, result in runs]
+        write_report(report, study, results, failures, command)
+        return [report, write_summary(folder, study, results), *write_csv(folder, runs)]
 
 
 @contextmanager
@@ -64,14 +82,13 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _noted(study: "Study", file: Path) -> Iterator[Callable[[str, float], None]]:
+def _noted(total: int, file: Path) -> Iterator[Callable[[str, float], None]]:
     """Into a file for another program, which always finds it whole; a few times a second is enough for it."""
-    total = len(study.workload.jobs)
     known: dict[str, float] = {}
     written = 0.0
 
     def write(policy: str) -> None:
-        noted = {"policy": policy, "done": int(sum(known.values())), "total": total * len(study.choices)}
+        noted = {"policy": policy, "done": int(sum(known.values())), "total": total}
         partial = file.with_name(file.name + ".partial")
         partial.write_text(json.dumps(noted), "utf-8")
         partial.replace(file)

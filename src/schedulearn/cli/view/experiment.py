@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from schedulearn.cli.view.table import Column, Row
 
 if TYPE_CHECKING:
-    from schedulearn.lab.experiments.measures import Paired
     from schedulearn.lab.experiments.runner import Outcome
     from schedulearn.lab.experiments.types import Experiment
 
@@ -53,18 +52,12 @@ def figures(outcome: "Outcome") -> dict[str, Any]:
         "policies": [
             {
                 **one._asdict(),
-                "average_change": _change(one.average_change),
-                "makespan_change": _change(one.makespan_change),
+                "average_change": one.average_change.as_json(),
+                "makespan_change": one.makespan_change.as_json(),
             }
             for one in comparisons(outcome)
         ],
     }
-
-
-def _change(change: "Paired") -> dict[str, float | None]:
-    """JSON has no infinity: with one seed there is no interval."""
-    known = abs(change.low) != float("inf")
-    return {"mean": change.mean, "low": change.low if known else None, "high": change.high if known else None}
 
 
 def table(outcome: "Outcome") -> tuple[Sequence[Column], Sequence[Row]]:
@@ -81,7 +74,8 @@ def table(outcome: "Outcome") -> tuple[Sequence[Column], Sequence[Row]]:
 
 def changes(outcome: "Outcome") -> Iterator[str]:
     """Each policy against the baseline, in words."""
-    from schedulearn.lab.experiments.tables import comparisons, interval
+    from schedulearn.lab.experiments.tables import comparisons
+    from schedulearn.lab.report.paired import interval
 
     for one in comparisons(outcome):
         change, ends = interval(one.average_change), interval(one.makespan_change)

@@ -1,11 +1,11 @@
 """What is measured of a run, alone or against the run of the baseline on the same jobs."""
 
-import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedulearn.lab.experiments.runs import JobRun, Run
+from schedulearn.lab.report.paired import change
 
 _NOTICED = 0.001  # a job is faster if it takes less than 99.9 % of the time
 
@@ -24,11 +24,6 @@ def average(run: Run) -> float:
 
 def makespan(run: Run) -> float:
     return max(job.ended for job in run.jobs) - min(job.arrival for job in run.jobs)
-
-
-def change(before: float, after: float) -> float:
-    """In percent; less is negative."""
-    return 100.0 * (after - before) / before if before else 0.0
 
 
 def job_changes(base: Run, run: Run) -> list[float]:
@@ -117,24 +112,3 @@ def title_of(key: str) -> str:
 
 def unit_of(key: str) -> str:
     return MEASURES[key.partition(":")[0]].unit
-
-
-@dataclass(frozen=True, slots=True)
-class Paired:
-    """The mean of differences seed by seed, with the interval that holds the true one in 95 of 100 such studies."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def paired(before: Sequence[float], after: Sequence[float]) -> Paired:
-    """The change in percent. With one seed there is no interval."""
-    changes = [change(b, a) for b, a in zip(before, after, strict=True)]
-    mean = statistics.fmean(changes)
-    if len(changes) < 2:
-        return Paired(mean, -math.inf, math.inf)
-    from scipy.special import stdtrit  # only who compares pays for it
-
-    half = float(stdtrit(len(changes) - 1, 0.975)) * statistics.stdev(changes) / math.sqrt(len(changes))
-    return Paired(mean, mean - half, mean + half)

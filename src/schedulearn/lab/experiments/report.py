@@ -6,11 +6,12 @@ from pathlib import Path
 
 from schedulearn.lab.experiments.charts import Chart, charts
 from schedulearn.lab.experiments.runner import Outcome
-from schedulearn.lab.experiments.tables import both, comparisons, interval, markdown, rows
+from schedulearn.lab.experiments.tables import both, comparisons, markdown, rows
 from schedulearn.lab.experiments.types import Machines
 from schedulearn.lab.report import plots
 from schedulearn.lab.report.files import write_summary, write_table
 from schedulearn.lab.report.page import document, made_by, note, table
+from schedulearn.lab.report.paired import interval
 
 _FIGURE_COLUMNS = ("measure", "policy", "published", "ours", "difference", "why")
 _JOB_COLUMNS = ("seed", "policy", "serial", "model", "arrival", "started", "ended", "completion", "moves", "joules")

@@ -4,19 +4,18 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from schedulearn.lab.experiments.measures import (
-    Paired,
     Value,
     average,
     energy,
     makespan,
     measured,
-    paired,
     title_of,
     unit_of,
 )
 from schedulearn.lab.experiments.runner import Outcome
 from schedulearn.lab.experiments.runs import Run
 from schedulearn.lab.experiments.types import OURS, OURS_TOLD, Figure
+from schedulearn.lab.report.paired import Paired, interval, paired
 
 _OURS_AGAINST = {OURS.label: "ours against it, nobody announces", OURS_TOLD.label: "and if all do"}
 
@@ -125,13 +124,6 @@ def _energy_words(runs: Sequence[Run]) -> str:
 def _change(runs: Sequence[Run], ours: Sequence[Run]) -> str:
     """Of the average, from another policy to ours."""
     return "" if runs is ours else interval(paired([average(run) for run in runs], [average(run) for run in ours]))
-
-
-def interval(change: Paired) -> str:
-    """In percent."""
-    if change.low == float("-inf"):
-        return f"{change.mean + 0.0:+.2f} %"
-    return f"{change.mean + 0.0:+.2f} % [{change.low + 0.0:+.2f}, {change.high + 0.0:+.2f}]"
 
 
 def _row(outcome: Outcome, figure: Figure) -> Row:

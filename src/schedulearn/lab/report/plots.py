@@ -186,6 +186,46 @@ def bar_chart(values: Sequence[tuple[str, float, int]], title: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Interval:
+    name: str
+    mean: float
+    ends: tuple[float, float] | None  # None: not known
+    colour: int
+
+
+def interval_chart(intervals: Sequence[Interval], title: str) -> str:
+    """A dot for each mean and a line for its interval, beside a line at 0."""
+    row, label, width = 24, 150, 420
+    height = row * len(intervals) + 8 + BOTTOM // 2
+    reach = [value for one in intervals for value in (one.mean, *(one.ends or ()))]
+    step = nice_step(max(max(map(abs, reach), default=0.0), 1e-6) / 3)
+    low, high = (step * fit(value / step) for fit, value in ((math.floor, min(0, *reach)), (math.ceil, max(0, *reach))))
+    axis = Axis(low, high or step, ())
+
+    def at(value: float) -> float:
+        return label + (width - label - RIGHT) * axis.place(value)
+
+    parts = [f'<path class="mark" d="M{at(0):.1f} 0V{height - BOTTOM // 2}"/>']
+    parts += [
+        f'<text class="tick" x="{at(tick):.1f}" y="{height - 4}" text-anchor="middle">{tick:+g}</text>'
+        for tick in sorted({low, 0.0, high})
+    ]
+    for k, one in enumerate(intervals):
+        y, words = 4 + row * k + row // 2, f"{one.mean:+.2f} %"
+        if one.ends:
+            words += f" ({one.ends[0]:+.2f} to {one.ends[1]:+.2f})"
+            parts.append(
+                f'<path class="line {style(one.colour)}" d="M{at(one.ends[0]):.1f} {y}H{at(one.ends[1]):.1f}"/>'
+            )
+        parts.append(
+            f'<text class="name" x="{label - 8}" y="{y + 4}" text-anchor="end">{escape(_short(one.name, 22))}</text>'
+            f'<circle class="bar s{one.colour % COLOURS}" cx="{at(one.mean):.1f}" cy="{y}" r="4">'
+            f"<title>{escape(one.name)}: {words}</title></circle>"
+        )
+    return _svg(height, "".join(parts), title, width=width)
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """A bar of a timeline: a job on a node for a while."""
 

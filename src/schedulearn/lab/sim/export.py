@@ -12,32 +12,36 @@ from schedulearn.lab.sim.figures import table
 from schedulearn.lab.sim.metrics import JobResult, Result
 from schedulearn.lab.sim.run import Study
 
+Run = tuple[Study, Result]  # one policy on one trace, with one seed
+
 _JOB_COLUMNS = (
-    "serial", "label", "user", "name", "gpus", "status", "arrival", "started", "ended", "wait", "jct",
-    "preemptions", "migrations", "migration_seconds", "resizes", "lost_work", "deadline", "missed",
-    "slowdown", "rho", "slot_seconds",
+    "policy", "trace", "seed", "serial", "label", "user", "name", "gpus", "status", "arrival", "started",
+    "ended", "wait", "jct", "preemptions", "migrations", "migration_seconds", "resizes", "lost_work", "deadline",
+    "missed", "slowdown", "rho", "slot_seconds",
 )  # fmt: skip
 
 
 def as_json(study: Study, result: Result) -> dict[str, Any]:
-    """What `--json` prints for one policy."""
+    """What `--json` prints for one run."""
     labels = [study.workload.jobs[serial - 1].label for serial in result.impossible]
     return {
         **result.summary(),
         "trace": study.workload.name,
+        "seed": study.options.seed,
         "cluster": study.cluster,
         "malformed_rows": len(study.workload.problems),
         "impossible_jobs": labels,
     }
 
 
-def write_csv(folder: Path, study: Study, results: Sequence[Result]) -> list[Path]:
-    """`results.csv` with a line for each policy, and for each of them `jobs-….csv` with a line for each job."""
-    rows = [_flat(as_json(study, result)) for result in results]
+def write_csv(folder: Path, runs: Sequence[Run]) -> list[Path]:
+    """`results.csv` with a line for each run, and for each policy `jobs-….csv` with a line for each job of its runs."""
+    rows = [_flat(as_json(study, result)) for study, result in runs]
     paths = [_write(folder / "results.csv", list(dict.fromkeys(key for row in rows for key in row)), rows)]
-    names = file_names([result.policy for result in results])
-    for name, result in zip(names, results, strict=True):
-        paths.append(_write(folder / f"jobs-{name}.csv", _JOB_COLUMNS, _job_rows(study, result)))
+    policies = list(dict.fromkeys(result.policy for _, result in runs))
+    for policy, name in zip(policies, file_names(policies), strict=True):
+        jobs = (row for study, result in runs if result.policy == policy for row in _job_rows(study, result))
+        paths.append(_write(folder / f"jobs-{name}.csv", _JOB_COLUMNS, jobs))
     return paths
 
 
@@ -97,8 +101,9 @@ def _job_rows(study: Study, result: Result) -> Iterator[dict[str, Any]]:
     for serial, trace in enumerate(study.workload.jobs, 1):
         job = done.get(serial)
         row = {
-            "serial": serial, "label": trace.label, "user": trace.user, "name": trace.name, "gpus": trace.gpus,
-            "arrival": trace.arrival, "deadline": "" if trace.deadline is None else trace.deadline,
+            "policy": result.policy, "trace": study.workload.name, "seed": study.options.seed, "serial": serial,
+            "label": trace.label, "user": trace.user, "name": trace.name, "gpus": trace.gpus, "arrival": trace.arrival,
+            "deadline": "" if trace.deadline is None else trace.deadline,
         }  # fmt: skip
         if job:
             yield row | _what_became(job) | _how_fair(treated[serial])

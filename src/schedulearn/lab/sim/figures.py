@@ -80,7 +80,7 @@ def table(summaries: Sequence[Summary], metrics: Sequence[Metric] = METRICS) -> 
 def _column(metric: Metric, values: Sequence[float], ran: Sequence[bool]) -> Column:
     """A policy under which nothing completed has no figures, and is never the best."""
     known = [value for value, did in zip(values, ran, strict=True) if did]
-    title, texts = _texts(metric, values, known)
+    title, texts = texts_of(metric, values, known)
     best = metric.best(known) if metric.best and len(set(known)) > 1 else None
     return Column(
         title,
@@ -89,7 +89,8 @@ def _column(metric: Metric, values: Sequence[float], ran: Sequence[bool]) -> Col
     )
 
 
-def _texts(metric: Metric, values: Sequence[float], known: Sequence[float]) -> tuple[str, list[str]]:
+def texts_of(metric: Metric, values: Sequence[float], known: Sequence[float]) -> tuple[str, list[str]]:
+    """The title with its unit, and the values; the `known` ones decide on the unit."""
     if metric.kind == "count":
         return metric.title, [f"{value:,.0f}" for value in values]
     if metric.kind == "factor":

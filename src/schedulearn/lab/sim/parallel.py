@@ -1,19 +1,21 @@
-"""Several policies of a study at once, in processes of their own."""
+"""Several policies and workloads at once, in processes of their own."""
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
 
 from schedulearn.lab.sim.metrics import Result
-from schedulearn.lab.sim.run import Choice, PolicyFailed, Study
+from schedulearn.lab.sim.run import Choice, PolicyFailed, Progress, Study
 
 Outcome = Result | PolicyFailed
-Told = Callable[[Choice, int], None]  # so many jobs have completed under this policy; 0 when it begins
+Task = tuple[Study, Choice]  # one of the study's policies
+Told = Callable[[int, int], None]  # so many jobs have completed in this task; 0 when it begins
 
 _SPAWN = get_context("spawn")  # a fork would copy the threads of a progress bar in whatever state they are
 
@@ -23,31 +25,32 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def run_all(study: Study, told: Told, processes: int | None = None) -> list[Outcome]:
-    """Every policy of the study, in its order. One that fails keeps no other from running.
+def run_all(tasks: Sequence[Task], told: Told, processes: int | None = None) -> list[Outcome]:
+    """What came of each. A policy that fails keeps no other from running.
 
     No process outlives this call: on an error or Ctrl-C they are ended.
     """
-    count = min(processes or cores(), len(study.choices))
+    count = min(processes or cores(), len(tasks))
     if count > 1:
-        return _Pool(study, told).run(count)
-    return [_outcome(study, choice, told) for choice in study.choices]
+        return _Pool(tasks, told).run(count)
+    return [_outcome(task, partial(told, index)) for index, task in enumerate(tasks)]
 
 
-def _outcome(study: Study, choice: Choice, told: Told) -> Outcome:
-    told(choice, 0)
+def _outcome(task: Task, told: Progress) -> Outcome:
+    study, choice = task
+    told(0)
     try:
-        return study.run(choice, lambda done: told(choice, done))
+        return study.run(choice, told)
     except PolicyFailed as failed:
         return failed
 
 
 class _Pool:
-    """So many processes at most. Each takes one policy after another, since to start one costs half a second."""
+    """So many processes at most. Each takes one task after another, since to start one costs half a second."""
 
-    def __init__(self, study: Study, told: Told) -> None:
-        self._study, self._told = study, told
-        self._left = list(range(len(study.choices)))
+    def __init__(self, tasks: Sequence[Task], told: Told) -> None:
+        self._tasks, self._told = tasks, told
+        self._left = list(range(len(tasks)))
         self._running: dict[Connection, tuple[int, BaseProcess]] = {}
         self._outcomes: dict[int, Outcome] = {}
 
@@ -66,14 +69,14 @@ class _Pool:
 
     def _start(self) -> tuple[Connection, BaseProcess]:
         ours, theirs = _SPAWN.Pipe()
-        process = _SPAWN.Process(target=_work, args=(self._study, theirs), daemon=True)
+        process = _SPAWN.Process(target=_work, args=(self._tasks, theirs), daemon=True)
         with _held_back(signal.SIGINT):
             process.start()
         theirs.close()
         return ours, process
 
     def _give(self, connection: Connection, process: BaseProcess) -> None:
-        """Its next policy. One that has died meanwhile is heard of when it is listened to."""
+        """Its next task. One that has died meanwhile is heard of when it is listened to."""
         index = self._left.pop(0)
         self._running[connection] = (index, process)
         with suppress(ConnectionError):
@@ -81,16 +84,16 @@ class _Pool:
 
     def _listen(self, connection: Connection) -> None:
         index, process = self._running[connection]
-        choice = self._study.choices[index]
+        study, choice = self._tasks[index]
         try:
             message = connection.recv()
         except (EOFError, ConnectionError):
             process.join()
             message = PolicyFailed(choice.label, f"its process ended with {process.exitcode}", "")
         if isinstance(message, int):
-            self._told(choice, message)
+            self._told(index, message)
             return
-        self._told(choice, len(self._study.workload.jobs))
+        self._told(index, len(study.workload.jobs))
         self._outcomes[index] = message
         if self._left and process.is_alive():
             self._give(connection, process)
@@ -114,13 +117,12 @@ def _held_back(signum: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(study: Study, connection: Connection) -> None:
+def _work(tasks: Sequence[Task], connection: Connection) -> None:
     """In its own process."""
     Thread(target=_end_with_parent, daemon=True).start()
     with suppress(ConnectionError, EOFError):  # the parent process has ended, or has no more work
         while True:
-            choice = study.choices[connection.recv()]
-            connection.send(_outcome(study, choice, lambda _, done: connection.send(done)))
+            connection.send(_outcome(tasks[connection.recv()], connection.send))
 
 
 def _end_with_parent() -> None:

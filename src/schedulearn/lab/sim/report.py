@@ -32,15 +32,15 @@ def page(study: Study, results: Sequence[Result], failures: Sequence[PolicyFaile
     summaries = [result.summary() for result in results]
     sections = [
         _heading(title, study, results),
-        _warnings(study, failures),
+        warnings(study, failures),
         _figures(summaries),
         _fairness(summaries),
-        _legend(results),
-        _completion_times(results),
+        legend(results),
+        completion_times(results),
         _over_time(results),
         _counts(summaries),
         _timelines(study, results),
-        _how(study, results, command),
+        how_made(results, study, f"Seed {study.options.seed}.", command),
     ]
     return document(title, sections, SCRIPT)
 
@@ -56,7 +56,7 @@ def _heading(title: str, study: Study, results: Sequence[Result]) -> str:
     return f"<h1>{escape(title)}</h1><p class=sub>{facts}</p>"
 
 
-def _warnings(study: Study, failures: Sequence[PolicyFailed]) -> str:
+def warnings(study: Study, failures: Sequence[PolicyFailed]) -> str:
     parts = [f"<p><b>{escape(str(failed))}</b></p>" for failed in failures]
     problems = study.workload.problems
     if problems:
@@ -126,23 +126,27 @@ def _compared(summaries: Sequence[Summary], metrics: Sequence[Metric]) -> str:
     return f"<div class=scroll><table><tr><th>policy</th>{head}</tr>{body}</table></div>"
 
 
-def _legend(results: Sequence[Result]) -> str:
-    if len(results) < 2:
+def legend(results: Sequence[Result]) -> str:
+    policies = dict.fromkeys(result.policy for result in results)
+    if len(policies) < 2:
         return ""
     keys = "".join(
         f'<button data-series="{i}" aria-pressed=true><svg viewBox="0 0 24 8">'
-        f'<path class="line {plots.style(i)}" d="M0 4H24"/></svg>{escape(result.policy)}</button>'
-        for i, result in enumerate(results)
+        f'<path class="line {plots.style(i)}" d="M0 4H24"/></svg>{escape(policy)}</button>'
+        for i, policy in enumerate(policies)
     )
     return f"<nav class=legend aria-label=policies>{keys}<span class=note>click to hide or show</span></nav>"
 
 
-def _completion_times(results: Sequence[Result]) -> str:
-    times = [[job.jct for job in result.jobs] for result in results]
-    known = [time for policy in times for time in policy]
+def completion_times(results: Sequence[Result]) -> str:
+    """Of all jobs of a policy, in however many runs."""
+    times: dict[str, list[float]] = {result.policy: [] for result in results}
+    for result in results:
+        times[result.policy] += [job.jct for job in result.jobs]
+    known = [time for policy in times.values() for time in policy]
     if not known:
         return ""
-    lines = [plots.Line(r.policy, plots.cdf(t), i) for i, (r, t) in enumerate(zip(results, times, strict=True)) if t]
+    lines = [plots.Line(name, plots.cdf(own), i) for i, (name, own) in enumerate(times.items()) if own]
     x = plots.log_time_axis(min(known), max(known))
     chart = plots.line_chart(lines, x, plots.share_axis(), "completion time (log)", "share of jobs")
     return f"<h2>Completion times</h2><figure>{chart}</figure>"
@@ -229,7 +233,8 @@ def _left_out(nodes: int, bars: int, total: int) -> str:
     return note(f"Left out, to stay readable: {' and '.join(words)}.") if words else ""
 
 
-def _how(study: Study, results: Sequence[Result], command: Sequence[str]) -> str:
+def how_made(results: Sequence[Result], study: Study, seeds: str, command: Sequence[str]) -> str:
+    """Of several runs of a policy, the estimates of the first."""
     rows = [
         (
             result.policy,
@@ -237,7 +242,7 @@ def _how(study: Study, results: Sequence[Result], command: Sequence[str]) -> str
             ", ".join(f"{key}={_plain(value)}" for key, value in result.params.items()) or "defaults",
             estimates_in_words(result.estimates),
         )
-        for result in results
+        for result in {result.policy: result for result in reversed(results)}.values()
     ]
     options = study.options
     world = [
@@ -247,11 +252,10 @@ def _how(study: Study, results: Sequence[Result], command: Sequence[str]) -> str
         else "checkpoint at each stop",
         f"{100 * options.locality_penalty:.0f} % slower across nodes",
         f"a node fails every {format_duration(options.node_mtbf)}" if options.node_mtbf else "no node fails",
-        f"seed {options.seed}",
     ]
     head = ("policy", "stages", "parameters", "durations it knew")
-    assumed = f"<p>Assumed: {', '.join(world)}.</p>"
-    return f"<h2>How this was made</h2>{words_table(head, rows)}{assumed}{made_by(command)}"
+    assumed = f"<p>Assumed: {', '.join(world)}.</p>{note(seeds)}"
+    return f"<h2>How this was made</h2>{words_table(head, rows[::-1])}{assumed}{made_by(command)}"
 
 
 def _plain(value: Any) -> str:

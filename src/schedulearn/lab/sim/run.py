@@ -115,6 +115,7 @@ class Study:
     options: SimOptions
     cluster: str  # as it was written
     oracle: bool = False
+    by_lot: bool = False  # another seed would give another result
 
     @property
     def too_large(self) -> list[int]:
@@ -146,11 +147,16 @@ def prepare(request: Request) -> Study:
     nodes = _cluster(request.cluster)
     options = _options(request)
     choices = choose(request.policies, request.stages, request.params, request.seed)
-    workload = _workload(request, _slots(nodes))
-    if request.elastic:
-        workload = made_elastic(workload, request.seed or 0)
+    recorded = _workload(request, _slots(nodes))
+    workload = made_elastic(recorded, request.seed or 0) if request.elastic else recorded
     _check_slots(workload, nodes)
-    return Study(workload, nodes, choices, options, request.cluster, request.oracle)
+    by_lot = (
+        _takes_seed(request.trace)
+        or any(job is not other for job, other in zip(recorded.jobs, workload.jobs, strict=True))
+        or options.node_mtbf > 0
+        or ("seed" not in request.params and any("seed" in params_of(c.preset, c.stages, files=True) for c in choices))
+    )
+    return Study(workload, nodes, choices, options, request.cluster, request.oracle, by_lot)
 
 
 def like(request: Request) -> Request:
@@ -289,6 +295,8 @@ def _replayed(request: Request) -> Workload:
 
 def _seeded(trace: str, seed: int | None) -> str:
     """One seed is for everything: a synthetic workload that does not name its own takes it too."""
-    if seed is None or not is_synthetic(trace) or "seed=" in trace:
-        return trace
-    return f"{trace}{'&' if '?' in trace else '?'}seed={seed}"
+    return trace if seed is None or not _takes_seed(trace) else f"{trace}{'&' if '?' in trace else '?'}seed={seed}"
+
+
+def _takes_seed(trace: str) -> bool:
+    return is_synthetic(trace) and "seed=" not in trace
