@@ -137,6 +137,8 @@ def test_a_stage_that_searches_at_random_takes_the_seed() -> None:
         ({"cluster": "none.yaml"}, "cluster", "cannot read"),
         ({"restart_cost": "-1"}, "restart_cost", "not a duration"),
         ({"locality_penalty": 1.0}, "locality_penalty", "not allowed"),
+        ({"bandwidth": 0.0}, "bandwidth", "no bandwidth"),
+        ({"bandwidth": 10.0, "locality_penalty": 0.1}, "locality_penalty", "count twice"),
         ({"trace": "none.csv"}, "trace", "cannot read"),
         ({"jobs": 0}, "jobs", "at least 1"),
         ({"history": []}, "history", "not run any job"),

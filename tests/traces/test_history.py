@@ -78,6 +78,8 @@ def test_a_job_that_shares_a_machine(write):
         (FULL | {"cpus": 1}, "cpus is for jobs without GPUs and with one worker"),
         (SHORT | {"cpus": 0}, "cpus must be above 0"),
         (SHORT | {"cpus": "1"}, "cpus is not a number"),
+        (SHORT | {"model_mb": "large"}, "model_mb is not a number"),
+        (SHORT | {"step_seconds": 0}, "step_seconds must be above 0"),
         (SHORT | {"curve": 3}, "curve is not a list of points"),
         (SHORT | {"curve": [[0.5, 1], [0.5, 2]]}, "curve is not a list of points"),
         (SHORT | {"curve": [[0.5, "nan"]]}, "curve is not a list of points"),

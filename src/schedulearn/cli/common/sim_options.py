@@ -59,6 +59,10 @@ def _options(
     locality_penalty: Annotated[
         float, option("X", "Share of its speed that a job on several nodes loses, 0 to 1.")
     ] = 0.0,
+    bandwidth: Annotated[
+        float | None,
+        option("GBIT", "Network of each node in Gbit/s: what it costs to exchange gradients across nodes."),
+    ] = None,
     node_mtbf: Annotated[Duration, option("S", "Mean time between failures of a node; 0: none.")] = "0",
     node_repair: Annotated[Duration, option("S", "Time until a failed node is back.")] = "1h",
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of all random numbers.")] = None,
@@ -94,7 +98,7 @@ def studies_of(given: Mapping[str, Any], policies: list[str], traces: Sequence[s
     from schedulearn.lab.sim.several import prepare_all
 
     names = ("format", "profiles", "oracle", "elastic", "restart_cost", "first_start", "rounds", "like",
-             "checkpoint_every", "locality_penalty", "node_mtbf", "node_repair", "seed", "jobs", "strict",
+             "checkpoint_every", "locality_penalty", "bandwidth", "node_mtbf", "node_repair", "seed", "jobs", "strict",
              "cluster")  # fmt: skip
     request = Request(
         policies=policies,
@@ -136,7 +140,11 @@ def failure_of(error: "BadRequest") -> Failure:
 
 
 def _tell(study: "Study", name: str) -> None:
+    from schedulearn.lab.sim.locality import in_words
+
     problems, large, jobs = study.workload.problems, study.too_large, study.workload.jobs
+    if across := in_words(study.workload, study.nodes):
+        note(f"{name}taken for true: {across}", "dim")
     if problems:
         note(f"{name}{len(problems)} malformed rows skipped (--strict refuses them):", "yellow")
         _listed([f"line {problem.line}: {problem.text}" for problem in problems[:_SHOWN]], len(problems))

@@ -1,13 +1,17 @@
 """The machines of a simulation."""
 
+import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.ids import NodeName
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import Resources
 
+BANDWIDTH = "bandwidth"  # of a node: bytes in a second to and from others; 0: its network is as fast as anything
+GIGABIT = 125e6  # bytes
 _ALLOWED = "NODESxGPUS such as 16x4, NODESxCORESc such as 2x8c, or a YAML file with a list of nodes"
 
 
@@ -37,17 +41,27 @@ def nodes_from_list(entries: object) -> list[Node]:
         raise InvalidSpec("cluster", "it has no nodes", "a list of nodes, at least one")
     nodes: list[Node] = []
     for i, entry in enumerate(entries):
-        count, gpus, cpus, memory, name = _entry(entry, f"cluster[{i}]")
+        field = f"cluster[{i}]"
+        count, gpus, cpus, memory, name = _entry(entry, field)
+        bandwidth = entry.get("bandwidth")
         for k in range(count):
-            nodes.append(make_node(len(nodes), gpus, f"{name}{k}" if name and count > 1 else name, cpus, memory))
+            node = make_node(len(nodes), gpus, f"{name}{k}" if name and count > 1 else name, cpus, memory)
+            nodes.append(node if bandwidth is None else with_bandwidth(node, bandwidth, f"{field}.bandwidth"))
     if len({node.name for node in nodes}) < len(nodes):
         raise InvalidSpec("cluster", "two nodes have the same name", "names that differ")
     return nodes
 
 
+def with_bandwidth(node: Node, gigabits: object, field: str) -> Node:
+    """The node with a network of so many Gbit/s."""
+    if isinstance(gigabits, bool) or not isinstance(gigabits, int | float) or not 0 < gigabits < math.inf:
+        raise InvalidSpec(field, f"{gigabits!r} is no bandwidth", "Gbit/s of a node's network, above 0")
+    return replace(node, capacity=node.capacity + Resources({BANDWIDTH: gigabits * GIGABIT}))
+
+
 def _entry(entry: object, field: str) -> tuple[int, int, float, float, str]:
-    if not isinstance(entry, dict) or not set(entry) <= {"count", "gpus", "cpus", "memory", "name"}:
-        raise InvalidSpec(field, "is not a node", "a map with gpus, and maybe count, cpus, memory, name")
+    if not isinstance(entry, dict) or not set(entry) <= {"count", "gpus", "cpus", "memory", "name", "bandwidth"}:
+        raise InvalidSpec(field, "is not a node", "a map with gpus, and maybe count, cpus, memory, name, bandwidth")
     try:
         count, gpus = int(entry.get("count", 1)), int(entry.get("gpus", 0))
         cpus, memory = float(entry.get("cpus", 0)), float(entry.get("memory", 0))

@@ -4,7 +4,6 @@ import gc
 import heapq
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,7 @@ from schedulearn.core.domain.commands import (
 )
 from schedulearn.core.domain.errors import BadPlan, SchedulearnError
 from schedulearn.core.domain.ids import AttemptId, JobId
-from schedulearn.core.domain.job import Attempt, Job, Placement
+from schedulearn.core.domain.job import Attempt, Job
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.resources import CPUS, GPUS
@@ -38,6 +37,7 @@ from schedulearn.core.domain.target import reached
 from schedulearn.core.policies.notes import Note
 from schedulearn.core.policies.stages import Policy
 from schedulearn.lab.sim.facts import OracleFacts, SimulatedFacts
+from schedulearn.lab.sim.locality import Locality
 from schedulearn.lab.sim.machines import Machines, matter
 from schedulearn.lab.sim.metrics import Recorder, Result
 from schedulearn.lab.sim.model import JobModel, SpecMaker, make_job
@@ -60,7 +60,9 @@ class SimOptions:
     first_start: float = 0.0  # the same when it starts for the first time
     rounds: float = 0.0  # decisions are made only every so many seconds; 0: whenever something has happened
     checkpoint_every: float = 0.0  # seconds of work between two checkpoints; 0: it saves when it is told to stop
-    locality_penalty: float = 0.0  # part of its speed that a job loses on several nodes, where the trace does not know
+    locality_penalty: float = (
+        0.0  # part of its speed that a job loses on several nodes, whichever, unless that was measured
+    )
     node_mtbf: float = 0.0  # mean seconds between two failures of a node; 0: none
     node_repair: float = 3600.0  # seconds until it is back
     seed: int = 0
@@ -130,6 +132,7 @@ class Simulation:
         self._machines: Machines | None = None  # None: jobs on one node do not slow each other down
         if matter(workload, nodes):
             self._machines = Machines(nodes, policy, self.facts, self.recorder)
+        self._locality = Locality(nodes, self.options.locality_penalty)
         largest = max((node.usable[CPUS] for node in nodes), default=0.0)
         self._specs = SpecMaker(elastic=policy.allocate.elastic, counts_cores=policy.counts_cores, cores=largest)
         self._now = 0.0
@@ -244,7 +247,7 @@ class Simulation:
         if job.shape.workers.min * job.shape.slots > self._slots[job.shape.pool]:
             self.recorder.impossible(number)
             return
-        self.models[job.id] = JobModel(job, trace, self.options.restart_cost, self.options.locality_penalty)
+        self.models[job.id] = JobModel(job, trace, self.options.restart_cost, self._locality)
         apply(self.state, ev.Submitted(now, job))
 
     def _ends(self, now: float) -> None:
@@ -336,7 +339,7 @@ class Simulation:
         apply(self.state, ev.AttemptStarted(now, job.attempt_id))
         model = self.models[job.id]
         cost = model.restart_cost if job.attempt > 1 else self.options.first_start
-        begins, rate = now + cost, self._rate(model)
+        begins, rate = now + cost, model.rate
         self._plan_end(model, model.run(begins, rate))
         self.facts.runs(model, begins, rate)
         if self._machines:
@@ -351,30 +354,19 @@ class Simulation:
 
     def _go_on(self, job: Job, now: float) -> None:
         """Nothing is loaded again, so that this costs nothing."""
-        model, rate = self.models[job.id], self._rate(self.models[job.id])
+        model, rate = self.models[job.id], self.models[job.id].rate
         self._plan_end(model, model.go_on(now, rate))
         self.facts.runs(model, now, rate)
         if self._machines:
             self._machines.arrived(model, now)
         self.recorder.started(job, now)
 
-    def _rate(self, model: JobModel) -> float:
-        job, want = model.job, model.trace.gpus
-        if not want:
-            return 1.0  # how fast it is is for the machine that it shares to say
-        if model.trace.placed:
-            return model.trace.placed(_spread(job.placements)) / model.speedup(want)
-        rate = 1.0 if job.workers == want else model.speedup(job.workers) / model.speedup(want)
-        if model.locality_penalty and len({placement.node for placement in job.placements}) > 1:
-            rate *= 1 - model.locality_penalty
-        return rate
-
     # --- machines that are shared
 
     def _share(self, machines: Machines, now: float) -> None:
         """New speeds where somebody has come or gone, or a share stage wanted to look."""
         for model, factor in machines.settle(now):
-            self._plan_end(model, model.change_rate(now, self._rate(model) * factor))
+            self._plan_end(model, model.change_rate(now, model.rate * factor))
 
     def _leave(self, attempt: Attempt, now: float) -> float:
         """It runs no more; the core-seconds it has used."""
@@ -421,8 +413,3 @@ class Simulation:
         attempts = list(self.state.attempts.values())
         for number in [a.id.job for a in attempts if any(worker.node == name for worker in a.workers)]:
             self._stop(self.state.jobs[number], now, _LOST)
-
-
-def _spread(placements: Sequence[Placement]) -> tuple[int, ...]:
-    """How many workers are on each node, ascending."""
-    return tuple(sorted(Counter(placement.node for placement in placements).values()))

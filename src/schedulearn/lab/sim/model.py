@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_right
+from collections import Counter
 
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
@@ -9,10 +10,14 @@ from schedulearn.core.domain.learning import LearningCurve
 from schedulearn.core.domain.spec import STOP, JobSpec, Launcher, Metric, Preemptible, WorkerResources, Workers
 from schedulearn.core.domain.speedup import assumed_speedup
 from schedulearn.core.domain.target import LATEST
+from schedulearn.lab.sim.locality import Locality
 from schedulearn.lab.traces.types import TraceJob
 
 _GPU = WorkerResources(gpus=1, cpus_min=0.0, cpus_max=0.0)
 _TINY = 1e-3  # of a core: what a job on a shared machine leases, so that sharing alone is the question
+
+
+_NO_NETWORK = Locality()  # nothing is lost on several nodes
 
 
 class JobModel:
@@ -20,15 +25,15 @@ class JobModel:
 
     __slots__ = (
         *("_left", "_log", "_owed", "_rate", "_since"),
-        *("good_enough", "job", "locality_penalty", "lost", "restart_cost", "saved"),
+        *("_locality", "good_enough", "job", "lost", "restart_cost", "saved"),
         *("spared", "speedup", "trace", "version"),
     )
 
-    def __init__(self, job: Job, trace: TraceJob, restart_cost: float = 0.0, locality_penalty: float = 0.0) -> None:
+    def __init__(self, job: Job, trace: TraceJob, restart_cost: float = 0.0, locality: Locality = _NO_NETWORK) -> None:
         self.job, self.trace = job, trace
         self.restart_cost = restart_cost  # seconds in which it makes no progress when it is started again
         self.speedup = trace.speedup or assumed_speedup(job.shape.workers.max)
-        self.locality_penalty = _measured_penalty(trace) if trace.placed else locality_penalty
+        self._locality = locality
         self.version = 0  # tells an end that was planned before a change from the present one
         self.saved = trace.duration  # work left at the last checkpoint
         self.lost = 0.0  # work that had to be done again
@@ -38,6 +43,31 @@ class JobModel:
         self._log: list[tuple[float, float, float]] | None = None if trace.learning is None else []
         self.good_enough = _points_to_target(trace)  # points of its curve after which its target is reached
         self.spared = trace.duration - self.work  # what need not be done because it stops there
+
+    @property
+    def rate(self) -> float:
+        """Work in a second with the workers that its job has where they are, if nobody slows it down there."""
+        job, want = self.job, self.trace.gpus
+        if not want:
+            return 1.0  # how fast it is is for the machine that it shares to say
+        there = Counter(placement.node for placement in job.placements)
+        if self.trace.placed:
+            return self.trace.placed(tuple(sorted(there.values()))) / self.speedup(want)
+        rate = 1.0 if job.workers == want else self.speedup(job.workers) / self.speedup(want)
+        return (
+            rate if len(there) < 2 else rate * (1 - self._locality.loss(self.trace, self.speedup, job.workers, there))
+        )
+
+    @property
+    def locality_penalty(self) -> float:
+        """The part of its speed that it loses on several nodes; measured: on two."""
+        trace, workers = self.trace, self.job.workers or self.trace.gpus
+        if workers < 2:
+            return 0.0
+        if trace.placed is None:
+            return self._locality.loss(trace, self.speedup, workers)
+        half = trace.gpus // 2
+        return max(0.0, 1 - trace.placed((half, trace.gpus - half)) / trace.placed((trace.gpus,))) if half else 0.0
 
     def left(self, now: float) -> float:
         """Work left. While a restart is under way (`now` is before its end) nothing of it gets done."""
@@ -141,14 +171,6 @@ class JobModel:
         self.version += 1
         if self._log is not None:
             self._log.append((now, left, 0.0))
-
-
-def _measured_penalty(trace: TraceJob) -> float:
-    """The part of its speed that it loses on two nodes."""
-    if trace.placed is None or trace.gpus < 2:
-        return 0.0
-    half = trace.gpus // 2
-    return max(0.0, 1 - trace.placed((half, trace.gpus - half)) / trace.placed((trace.gpus,)))
 
 
 def _points_to_target(trace: TraceJob) -> int | None:

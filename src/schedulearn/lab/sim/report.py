@@ -12,6 +12,7 @@ from schedulearn.lab.report import plots
 from schedulearn.lab.report.page import SCRIPT, document, made_by, note
 from schedulearn.lab.report.page import table as words_table
 from schedulearn.lab.sim.figures import FAIRNESS, IN_WORDS, METRICS, Metric, Summary, estimates_in_words, table
+from schedulearn.lab.sim.locality import in_words
 from schedulearn.lab.sim.metrics import Result
 from schedulearn.lab.sim.run import PolicyFailed, Study
 
@@ -250,7 +251,7 @@ def how_made(results: Sequence[Result], study: Study, seeds: str, command: Seque
         f"checkpoint every {format_duration(options.checkpoint_every)}"
         if options.checkpoint_every
         else "checkpoint at each stop",
-        f"{100 * options.locality_penalty:.0f} % slower across nodes",
+        in_words(study.workload, study.nodes, options.locality_penalty) or "as fast across nodes as on one",
         f"a node fails every {format_duration(options.node_mtbf)}" if options.node_mtbf else "no node fails",
     ]
     head = ("policy", "stages", "parameters", "durations it knew")

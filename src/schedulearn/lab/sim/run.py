@@ -19,7 +19,7 @@ from schedulearn.core.policies.catalogue import plugins
 from schedulearn.core.policies.catalogue.presets import PLAIN_PRESET, PRESETS, build_policy, params_of
 from schedulearn.core.policies.catalogue.registry import STAGES
 from schedulearn.core.policies.stages import Policy
-from schedulearn.lab.sim.cluster import nodes_from_list, parse_cluster
+from schedulearn.lab.sim.cluster import BANDWIDTH, nodes_from_list, parse_cluster, with_bandwidth
 from schedulearn.lab.sim.engine import SimOptions, Simulation
 from schedulearn.lab.sim.facts import OracleFacts, SimulatedFacts
 from schedulearn.lab.sim.learned import LearnedFacts
@@ -67,6 +67,7 @@ class Request:
     by_progress: bool = False  # see `traces.table.Source`
     checkpoint_every: str = "0"
     locality_penalty: float = 0.0
+    bandwidth: float | None = None  # Gbit/s of each node that does not name its own
     node_mtbf: str = "0"
     node_repair: str = "1h"
     seed: int | None = None
@@ -144,7 +145,7 @@ def prepare(request: Request) -> Study:
     """Read the workload and the cluster, and build every policy once. InvalidSpec says what is wrong."""
     if request.like is not None:
         request = like(request)
-    nodes = _cluster(request.cluster)
+    nodes = _with_network(_cluster(request.cluster), request)
     options = _options(request)
     choices = choose(request.policies, request.stages, request.params, request.seed)
     recorded = _workload(request, _slots(nodes))
@@ -227,6 +228,15 @@ def _cluster(text: str) -> list[Node]:
     if path.suffix in (".yaml", ".yml") or path.is_file():
         return nodes_from_list(_yaml(path))
     return parse_cluster(text)
+
+
+def _with_network(nodes: Sequence[Node], request: Request) -> list[Node]:
+    if (given := request.bandwidth) is not None:
+        nodes = [node if node.capacity[BANDWIDTH] else with_bandwidth(node, given, "bandwidth") for node in nodes]
+    if request.locality_penalty and any(node.capacity[BANDWIDTH] for node in nodes):
+        problem = "is what the bandwidth costs already, and would count twice"
+        raise InvalidSpec("locality_penalty", problem, "one of the two")
+    return list(nodes)
 
 
 def _slots(nodes: Sequence[Node]) -> int:

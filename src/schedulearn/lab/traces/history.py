@@ -9,6 +9,8 @@
 - `workers`: as above, where `want` defaults to `min` and `max` to `want`; or one number; absent: 1.
 - `cpus`: cores that a job without GPUs keeps busy when it is alone: it is one container then, and shares its machine
   with others. `run_seconds` is its time alone.
+- `model_mb`, `step_seconds`: the size of what its workers exchange in each step, and how long a step takes on one
+  node; for what it costs to be on several.
 - `curve`: what it reported, `[[part of the work done, value], …]`, the parts rising; `goal`: `min` (usual) or `max`.
 - `target`: the value of its curve that is good enough; `then`: `yield` (usual), others go first from then on; `stop`.
 - Other keys are ignored.
@@ -66,6 +68,8 @@ def _job(record: dict[str, Any]) -> TraceJob:
         name=_word("name", record.get("name")),
         deadline=None if record.get("deadline") is None else _moment("deadline", record["deadline"]),
         workers=None if cpus else (slots * least, slots * most),
+        model_bytes=None if (size := _amount(record, "model_mb")) is None else size * 1e6,
+        step_seconds=_amount(record, "step_seconds"),
         cpus=cpus,
         learning=_curve(record),
         target=_target(record),
@@ -79,6 +83,10 @@ def _cpus(record: dict[str, Any]) -> float:
     if record.get("gpus") or record.get("workers") not in (None, 1):
         raise BadRow("cpus is for jobs without GPUs and with one worker")
     return positive("cpus", _plain("cpus", record["cpus"]))
+
+
+def _amount(record: dict[str, Any], field: str) -> float | None:
+    return None if record.get(field) is None else positive(field, _plain(field, record[field]))
 
 
 def _curve(record: dict[str, Any]) -> LearningCurve | None:
