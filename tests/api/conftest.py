@@ -24,7 +24,6 @@ from schedulearn.core.domain.states import JobState
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.service.common.auth import hash_token
 from schedulearn.service.gateway.gateway import Gateway
-from schedulearn.service.gateway.views import BuiltInPolicies
 from schedulearn.store import Cycle, Store, open_store
 
 with warnings.catch_warnings():
@@ -134,12 +133,11 @@ def world(tmp_path: Path, app: FastAPI, inhabited: tuple[bytes, int]) -> Iterato
         tmp_path,
         lambda: wakes.append(None),
         lambda job: Explanation("It needs 1 core on one node.", 1, Estimate(1.0, 2.0, 3.0), "place"),
-        BuiltInPolicies(),
         scheduler_seen=lambda: seen["scheduler"],
         waiting=lambda count: [],
-        snapshot_limit=100_000,
         clock=lambda: NOW,
     )
+    gateway.uploads.limit = 100_000
     gateway.servers._patience = 60.0  # nobody looks at servers here, unless a test does
     app.state.gateway = gateway
     yield World(store, tmp_path, gateway, app, fence, wakes, seen)

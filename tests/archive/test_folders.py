@@ -13,7 +13,7 @@ from schedulearn.archive.remove import remove_tree
 from schedulearn.archive.walk import Tree
 from schedulearn.core.domain.errors import NotFound
 from schedulearn.executors.common.archive import Entry, TooMuch, pack, read_file, unpack
-from schedulearn.service.exec.files import tar_of
+from schedulearn.service.exec.commands import tar_of
 from support.tars import END, head, member
 
 

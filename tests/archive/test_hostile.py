@@ -22,7 +22,7 @@ from schedulearn.archive.gunzip import Gunzip
 from schedulearn.archive.reader import BadArchive, Reader
 from schedulearn.archive.rules import Members
 from schedulearn.core.domain.errors import InvalidSpec
-from schedulearn.service.gateway.snapshots import check_archive
+from schedulearn.service.gateway.uploads import check_archive
 from support.tars import END, head, member, packed, pax, record
 
 LIMIT = 64 << 20

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schedulearn.core.domain.errors import StoreAway, StoreError
-from schedulearn.service.common.faults import log_fault
+from schedulearn.service.common.repeating import log_fault
 from schedulearn.service.loop.nudge import NudgeListener, is_orphaned
 
 _LOG = logging.getLogger("schedulearn.test")

@@ -20,7 +20,7 @@ from schedulearn.core.domain.spec import JobSpec
 from schedulearn.core.domain.states import JobState
 from schedulearn.service.common.auth import Caller
 from schedulearn.service.notify import content, mail, webhook
-from schedulearn.service.notify.errors import Undelivered
+from schedulearn.service.notify.content import Undelivered
 from schedulearn.service.notify.notifier import DELAYS, Notifier
 from schedulearn.service.notify.sender import Sender
 from schedulearn.service.notify.subscriptions import Subscriptions, secret_of

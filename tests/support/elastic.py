@@ -23,7 +23,6 @@ from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.spec import JobSpec
 from schedulearn.service.common.auth import hash_token
 from schedulearn.service.gateway.gateway import Gateway
-from schedulearn.service.gateway.views import BuiltInPolicies
 from schedulearn.store import Cycle, open_store
 from support.waiting import wait_until
 
@@ -65,7 +64,6 @@ class Api:
             self._data,
             lambda: None,
             lambda job: Explanation("", 0, None, ""),
-            BuiltInPolicies(),
             scheduler_seen=lambda: None,
             waiting=lambda count: [],
         )

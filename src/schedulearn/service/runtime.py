@@ -23,7 +23,6 @@ from schedulearn.service.common.uid_claims import claimed
 from schedulearn.service.exec.server import ExecServer
 from schedulearn.service.gateway.explainer import Explainer
 from schedulearn.service.gateway.gateway import Gateway
-from schedulearn.service.gateway.views import BuiltInPolicies
 from schedulearn.service.learn.monitor import Monitor
 from schedulearn.service.loop.launch import Launcher
 from schedulearn.service.loop.nudge import NudgeListener, is_orphaned, nudge
@@ -228,7 +227,6 @@ class Runtime:
             self.folder.root,
             self._wake,
             explainer.explain,
-            BuiltInPolicies(),
             waiting=explainer.waiting,
             scheduler_seen=lambda: store.role_seen("scheduler"),
             scheduler_lives=self._scheduler_lives,

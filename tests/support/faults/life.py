@@ -14,7 +14,6 @@ from schedulearn.service.common.config import DataFolder
 from schedulearn.service.common.identity import Identities
 from schedulearn.service.common.roles import SchedulerLease
 from schedulearn.service.gateway.gateway import Gateway
-from schedulearn.service.gateway.views import BuiltInPolicies
 from schedulearn.service.loop.launch import Launcher
 from schedulearn.service.loop.scheduler import Scheduler
 from schedulearn.service.progress import progress
@@ -54,7 +53,6 @@ class Life:
             folder.root,
             self._wake,
             _explain_nothing,
-            BuiltInPolicies(),
             scheduler_seen=clock.now,
             waiting=lambda _: [],
             clock=clock.now,

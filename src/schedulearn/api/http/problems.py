@@ -28,7 +28,7 @@ from schedulearn.core.domain.errors import (
 )
 from schedulearn.core.domain.units import short
 from schedulearn.service.common.auth import NotAuthenticated
-from schedulearn.service.gateway.snapshots import TooLarge
+from schedulearn.service.gateway.uploads import TooLarge
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"

@@ -1,13 +1,23 @@
-"""What is done again and again, in a thread of its own."""
+"""What is done again and again, in a thread of its own, and how its faults are told."""
 
 import logging
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
 
-from schedulearn.service.common.faults import log_fault
+from schedulearn.core.domain.errors import StoreAway
 
 _LOG = logging.getLogger(__name__)
+
+
+def log_fault(log: logging.Logger, words: str, *args: object, level: int = logging.WARNING) -> None:
+    """Called where the exception was caught: with its traceback, unless it is one that the log was told of already.
+
+    A database that is away is met by every loop again and again; the store tells it once, and once when it is back.
+    """
+    told = isinstance(sys.exception(), StoreAway)
+    log.log(logging.DEBUG if told else level, words, *args, exc_info=True)
 
 
 class Repeating(ABC):

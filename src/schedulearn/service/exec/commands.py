@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from pathlib import Path
+from itertools import chain
+from pathlib import Path, PurePosixPath
 
-from schedulearn.core.domain.errors import Conflict, NotFound
+from schedulearn.archive.pack import END, pack_found
+from schedulearn.archive.walk import Tree
+from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Worker
 from schedulearn.executors.common.exec import NotRunning
@@ -12,7 +15,6 @@ from schedulearn.executors.common.paths import JobPaths
 from schedulearn.service.common.auth import Caller
 from schedulearn.service.common.config import DataFolder
 from schedulearn.service.exec.client import Session
-from schedulearn.service.exec.files import tar_of
 from schedulearn.store import JobRow, Store
 
 
@@ -75,3 +77,33 @@ class Commands:
 
 def _runs(worker: Worker) -> bool:
     return worker.started_at is not None and worker.ended_at is None and worker.left_at is None
+
+
+# --- files, without ever following a link out of the folder
+
+
+def tar_of(root: Path, path: str) -> Iterator[bytes]:
+    """A tar stream of `path` (relative; "" is everything) below `root`. Errors are raised before the first byte."""
+    stream = _stream(root, _parts(path), path)
+    return chain([next(stream)], stream)
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts or "\0" in path or len(path) > 4096:
+        raise InvalidSpec("path", "leads out of the job's folder", "a path inside the run folder, such as out/model.pt")
+    return pure.parts
+
+
+def _stream(root: Path, parts: tuple[str, ...], path: str) -> Iterator[bytes]:
+    try:
+        tree = Tree(root)
+    except OSError:
+        raise NotFound("this job has no files: it has not started yet, or they have been removed") from None
+    with tree:
+        found = None
+        for found in tree.at(parts):
+            yield from pack_found(found, str(PurePosixPath(*found.parts)))
+        if found is None:
+            raise NotFound(f"there is no {path!r} among the files of this job (links are not followed)")
+        yield END

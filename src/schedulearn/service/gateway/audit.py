@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from schedulearn.core.domain.errors import StoreError
 from schedulearn.service.common.auth import Caller
-from schedulearn.service.common.faults import log_fault
+from schedulearn.service.common.repeating import log_fault
 from schedulearn.store import Actor, AuditEntry, AuditFilter, Store
 
 _LOG = logging.getLogger(__name__)

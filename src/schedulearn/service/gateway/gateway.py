@@ -21,6 +21,7 @@ from schedulearn.core.domain.job import Attempt
 from schedulearn.core.domain.spec import JobSpec, Target
 from schedulearn.core.domain.states import FINISHED, JobState
 from schedulearn.core.domain.units import format_size
+from schedulearn.core.policies.catalogue.presets import available
 from schedulearn.executors.common import logs
 from schedulearn.executors.common.folders import fetched_at
 from schedulearn.executors.common.logs import LogChunk
@@ -45,7 +46,6 @@ from schedulearn.service.gateway.logins import Logins
 from schedulearn.service.gateway.overview import Lookout, Overview, Waiting
 from schedulearn.service.gateway.rendezvous import Rendezvous
 from schedulearn.service.gateway.servers import Servers
-from schedulearn.service.gateway.snapshots import DEFAULT_LIMIT, SnapshotFolder
 from schedulearn.service.gateway.uploads import Uploads
 from schedulearn.service.gateway.views import (
     Advice,
@@ -54,7 +54,6 @@ from schedulearn.service.gateway.views import (
     Health,
     JobPulse,
     LogPlace,
-    Policies,
     PolicyChoice,
     PolicyView,
     WorkerUsage,
@@ -79,13 +78,11 @@ class Gateway:
         data: Path,
         wake: Callable[[], None],
         explain: Callable[[JobId], Explanation],
-        policies: Policies,
         *,
         scheduler_seen: Callable[[], float | None],
         scheduler_lives: Callable[[], bool | None] = lambda: None,
         waiting: Waiting,
         roles: Sequence[str] = ("api", "scheduler"),
-        snapshot_limit: int = DEFAULT_LIMIT,
         caps: Caps | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -93,11 +90,11 @@ class Gateway:
         `scheduler_lives` knows better, or says None; `waiting` tells the head of the queue, `caps` what one user may
         have."""
         self._store, self._data, self._wake, self._clock = store, data, wake, clock
-        self._explain, self._policies = explain, policies
+        self._explain = explain
         self.vitals = Vitals(store, scheduler_seen, clock)
         self._scheduler_lives, self._roles = scheduler_lives, tuple(roles)
         self._caps = caps or Caps()
-        self.uploads = Uploads(store, SnapshotFolder(data / "snapshots", snapshot_limit), clock, self._caps.snapshots)
+        self.uploads = Uploads(store, DataFolder(data).snapshots, clock, self._caps.snapshots)
         self.audit = AuditLog(store, clock)
         self._adviser = Adviser(store)
         self._closing = threading.Event()
@@ -108,7 +105,7 @@ class Gateway:
         self.servers = Servers(store, wake, clock, lambda: self.health().scheduler_runs)
         self.logins = Logins(self.accounts, clock)
         self._lookout = Lookout(store, self.servers.views, waiting)
-        self.studies = Studies(store, DataFolder(data).reports, lambda: policies.available()["presets"], clock)
+        self.studies = Studies(store, DataFolder(data).reports, lambda: available()["presets"], clock)
         self.rendezvous = Rendezvous(self._closing.is_set)
         self.page_key = secrets.token_urlsafe(32)  # by which the page of this process is known
 
@@ -339,22 +336,22 @@ class Gateway:
         fault = self._store.setting("policy_fault")
         preset, stages, params = saved.get("preset"), saved.get("stages") or {}, saved.get("params") or {}
         try:
-            choice = self._policies.resolve(preset, stages, params)
+            choice = PolicyChoice.of(preset, stages, params)
         except InvalidSpec as error:
             # It was valid when it was set: a stage has gone since. Show what is asked for, and why it cannot be.
             choice = PolicyChoice(str(preset), stages, params)
             fault = fault or {"at": None, "error": str(error)}
         problems = {node: kept["problem"] for node, kept in self._store.shares().items() if kept.get("problem")}
-        return PolicyView(choice, self._policies.available(), fault, problems)
+        return PolicyView(choice, available(), fault, problems)
 
     def set_policy(
         self, caller: Caller, preset: str, stages: Mapping[str, str], params: Mapping[str, Any]
     ) -> PolicyView:
         caller.must_be_admin()
-        choice = self._policies.resolve(preset, stages, params)
+        choice = PolicyChoice.of(preset, stages, params)
         asked = {"preset": preset, "stages": dict(stages), "params": dict(params)}
         self._request("policy", None, asked, caller)
-        return PolicyView(choice, self._policies.available(), None)
+        return PolicyView(choice, available(), None)
 
     # --- the service itself
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 # `as` the same: types of the store, of control and of estimates that the API may name only through here.
 from schedulearn.core.control.explain import Explanation as Explanation
@@ -11,7 +11,7 @@ from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.estimate.weight import Weight as Weight
-from schedulearn.core.policies.catalogue.presets import DEFAULT_PRESET, available, build_policy
+from schedulearn.core.policies.catalogue.presets import DEFAULT_PRESET, build_policy
 from schedulearn.service.common.roles import TTL
 from schedulearn.store import Actor as Actor
 from schedulearn.store import AuditFilter as AuditFilter
@@ -36,26 +36,11 @@ class PolicyChoice:
     stages: Mapping[str, str]
     params: Mapping[str, Any] = field(default_factory=dict)
 
-
-class Policies(Protocol):
-    """Which policies there are."""
-
-    def available(self) -> dict[str, Any]:
-        """{"presets": {name: description}, "stages": {…}}"""
-
-    def resolve(self, preset: str | None, stages: Mapping[str, str], params: Mapping[str, Any]) -> PolicyChoice:
-        """The choice in full (None: the default preset); InvalidSpec names what is unknown."""
-
-
-class BuiltInPolicies:
-    """The presets and stages that come with the package."""
-
-    def available(self) -> dict[str, Any]:
-        return available()
-
-    def resolve(self, preset: str | None, stages: Mapping[str, str], params: Mapping[str, Any]) -> PolicyChoice:
+    @classmethod
+    def of(cls, preset: str | None, stages: Mapping[str, str], params: Mapping[str, Any]) -> "PolicyChoice":
+        """In full (None: the default preset); InvalidSpec names what is unknown."""
         policy = build_policy(preset or DEFAULT_PRESET, stages, params)
-        return PolicyChoice(preset or DEFAULT_PRESET, policy.stages, policy.params)
+        return cls(preset or DEFAULT_PRESET, policy.stages, policy.params)
 
 
 @dataclass(frozen=True, slots=True)

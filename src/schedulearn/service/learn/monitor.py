@@ -7,8 +7,7 @@ from schedulearn.core.domain.ids import WorkerId
 from schedulearn.core.domain.job import Lease
 from schedulearn.core.domain.ports import Executor
 from schedulearn.core.domain.usage import Usage, cores_used
-from schedulearn.service.common.faults import log_fault
-from schedulearn.service.common.repeating import Repeating
+from schedulearn.service.common.repeating import Repeating, log_fault
 from schedulearn.store import Store, UsageSample
 
 _LOG = logging.getLogger(__name__)

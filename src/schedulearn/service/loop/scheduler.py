@@ -3,10 +3,10 @@
 import logging
 import queue
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from schedulearn.core.control.cycle import apply_all, next_wake, plan, to_each_worker
 from schedulearn.core.control.restore import restore
@@ -14,7 +14,7 @@ from schedulearn.core.control.state import REGROW_AFTER, Changes, State
 from schedulearn.core.domain import commands as cmd
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.errors import RoleTaken, SchedulearnError
-from schedulearn.core.domain.ids import AttemptId, NodeName
+from schedulearn.core.domain.ids import AttemptId
 from schedulearn.core.domain.job import Attempt, Job, Worker
 from schedulearn.core.domain.node import Node, NodeState
 from schedulearn.core.domain.ports import Clock, Executor
@@ -23,13 +23,14 @@ from schedulearn.core.domain.units import format_duration
 from schedulearn.core.domain.usage import Limits
 from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.core.policies.stages import Policy
-from schedulearn.service.common.faults import log_fault
 from schedulearn.service.common.policy import policy_from, policy_or_plain
+from schedulearn.service.common.repeating import log_fault
 from schedulearn.service.common.roles import SchedulerLease
 from schedulearn.service.learn.facts import LiveFacts
 from schedulearn.service.loop.launch import Launcher
 from schedulearn.service.loop.requests import to_event
 from schedulearn.service.loop.targets import Targets
+from schedulearn.service.nodes.node_manager import NodeManager
 from schedulearn.service.progress.progress import ProgressWatcher
 from schedulearn.service.share.loops import ShareLoops
 from schedulearn.store import Cycle, Request, Store
@@ -50,18 +51,6 @@ class _Policies:
     fault: str = ""  # what was last said of a failure: it is said once, not in every cycle
 
 
-class ManagesNodes(Protocol):
-    """What puts nodes into the fleet and takes them out."""
-
-    def ensure(self, saved: Iterable[Node], busy: Collection[NodeName]) -> list[ev.Event]: ...
-
-    def add(self, node: Node, seen: Node | None = None) -> None: ...
-
-    def remove(self, name: NodeName) -> None: ...
-
-    def examine(self, request: Request) -> None: ...
-
-
 class Scheduler:
     """Observe, apply, decide, reconcile, record, act: again and again."""
 
@@ -73,7 +62,7 @@ class Scheduler:
         lease: SchedulerLease,
         launcher: Launcher,
         progress: ProgressWatcher,
-        node_manager: ManagesNodes | None = None,
+        node_manager: NodeManager | None = None,
         lost_after: float = 300.0,
         regrow_after: float = REGROW_AFTER,
         look_every: float = _LOOK_AT_WORKERS,

@@ -1,14 +1,24 @@
-"""What a notice says."""
+"""What a notice says, and what is said when it does not arrive."""
 
 import secrets
 from datetime import UTC, datetime
 from typing import Any
 
+from schedulearn.core.domain.errors import SchedulearnError
 from schedulearn.core.domain.job import HistoryEvent, Job
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.domain.units import format_duration
 from schedulearn.pinned import without_pin
 from schedulearn.store import JobRow
+
+
+class Undelivered(SchedulearnError):
+    """A notice did not arrive. `final`: trying again would not help."""
+
+    def __init__(self, problem: str, final: bool = False) -> None:
+        self.final = final
+        super().__init__(problem)
+
 
 _DID = {JobState.SUCCEEDED: "has succeeded", JobState.FAILED: "has failed", JobState.CANCELLED: "was cancelled"}
 

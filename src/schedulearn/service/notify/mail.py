@@ -11,7 +11,7 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from typing import Any
 
-from schedulearn.service.notify.errors import Undelivered
+from schedulearn.service.notify.content import Undelivered
 
 _LONGEST_SUBJECT = 150
 

@@ -13,10 +13,9 @@ from schedulearn.core.domain.job import HistoryEvent
 from schedulearn.core.domain.notice import Address, parse_address
 from schedulearn.core.domain.ports import Clock
 from schedulearn.core.domain.states import JobState
-from schedulearn.service.common.faults import log_fault
-from schedulearn.service.common.repeating import Repeating
+from schedulearn.service.common.repeating import Repeating, log_fault
 from schedulearn.service.notify import content
-from schedulearn.service.notify.errors import Undelivered
+from schedulearn.service.notify.content import Undelivered
 from schedulearn.store import JobRow, NewNotice, Notice, Store
 
 _LOG = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from schedulearn.core.domain.notice import Address, Cover, cover, parse_address
 from schedulearn.service.common.auth import ADMIN
 from schedulearn.service.notify import mail, webhook
-from schedulearn.service.notify.errors import Undelivered
+from schedulearn.service.notify.content import Undelivered
 from schedulearn.service.notify.subscriptions import is_given, secret_of
 from schedulearn.store import Notice, Store
 

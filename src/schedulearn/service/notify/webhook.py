@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from schedulearn import __version__
-from schedulearn.service.notify.errors import Undelivered
+from schedulearn.service.notify.content import Undelivered
 
 _PREFIX = "whsec_"
 _GONE = 410  # the receiver says that it will never want it

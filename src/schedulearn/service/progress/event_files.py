@@ -17,8 +17,7 @@ from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.core.domain.ports import Clock
 from schedulearn.core.domain.spec import Metric
 from schedulearn.service.common.effort import Effort
-from schedulearn.service.common.faults import log_fault
-from schedulearn.service.common.repeating import Repeating
+from schedulearn.service.common.repeating import Repeating, log_fault
 from schedulearn.service.progress.reports import say_dropped
 from schedulearn.service.progress.tags import full_name, likeness
 from schedulearn.service.progress.tensorboard.files import EventFiles

@@ -17,8 +17,7 @@ from schedulearn.core.domain.spec import Metric
 from schedulearn.executors.common import logs
 from schedulearn.executors.common.paths import SPOOL
 from schedulearn.service.common.effort import Effort
-from schedulearn.service.common.faults import log_fault
-from schedulearn.service.common.repeating import Repeating
+from schedulearn.service.common.repeating import Repeating, log_fault
 from schedulearn.service.progress.event_files import EventFileWatcher, Folders
 from schedulearn.service.progress.output import LONGEST, Reader, clean
 from schedulearn.service.progress.reports import add_reports, say_missing

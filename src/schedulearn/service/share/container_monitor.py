@@ -3,7 +3,7 @@
 import logging
 import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
@@ -11,8 +11,8 @@ from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.ports import Executor
 from schedulearn.core.domain.usage import Usage
 from schedulearn.core.estimate.remaining import Estimate
-from schedulearn.core.policies.sharing import Left, Values
-from schedulearn.service.common.faults import log_fault
+from schedulearn.core.policies.sharing import Container, Left, Values
+from schedulearn.service.common.repeating import log_fault
 from schedulearn.service.learn.estimator import Estimator
 from schedulearn.service.learn.pace import StepCost
 from schedulearn.service.share.snapshots import JobSnapshot
@@ -80,16 +80,17 @@ class _Measured:
 
 
 class LiveContainerMonitor:
-    """Of one machine; its loop alone calls it."""
+    """Of one machine, as its stage sees it (`policies.sharing.ShareNode`); its loop alone calls it."""
 
-    def __init__(self, node: NodeName, store: Store, executor: Executor, outlook: Outlook) -> None:
-        self._node, self._store, self._executor, self._outlook = node, store, executor, outlook
+    def __init__(self, name: NodeName, store: Store, executor: Executor, outlook: Outlook) -> None:
+        self.name, self.cores, self.now = name, 0.0, 0.0
+        self._store, self._executor, self._outlook = store, executor, outlook
         self._containers: dict[JobId, _Measured] = {}
-        self._now = 0.0
+        self._shown: Sequence[Container] = ()
 
     def look(self, jobs: Iterable[JobSnapshot], now: float) -> None:
         """Measure all that are there."""
-        self._now = now
+        self.now = now
         self._containers = {here.id: self._renewed(here) for here in jobs}
         for container in self._containers.values():
             self._count(container)
@@ -100,7 +101,14 @@ class LiveContainerMonitor:
     def usage(self, job: JobId, worker: WorkerId) -> Usage | None:
         return self._containers[job].usage.get(worker)
 
+    def show(self, cores: float, containers: Sequence[Container]) -> None:
+        """What the stage is asked about now."""
+        self.cores, self._shown = cores, containers
+
     # --- what a stage is told
+
+    def containers(self) -> Sequence[Container]:
+        return self._shown
 
     def cpu_seconds(self, job: JobId) -> float:
         return self._containers[job].cpu_seconds
@@ -137,7 +145,7 @@ class LiveContainerMonitor:
         by_steps = self._outlook.by_steps(here.job, container.progress, used, container.cost.per_step)
         if by_steps is not None:
             return by_steps
-        by_others = self._outlook.by_others(here.job, self._now)
+        by_others = self._outlook.by_others(here.job, self.now)
         return by_others.times(here.cpus * len(here.workers)) if by_others else None
 
     # --- measuring
@@ -151,7 +159,7 @@ class LiveContainerMonitor:
 
     def _count(self, container: _Measured) -> None:
         for worker in container.here.workers:
-            usage = self._executor.usage(worker, self._node)
+            usage = self._executor.usage(worker, self.name)
             if usage is not None:
                 container.usage[worker], container.used[worker] = usage, usage.cpu_seconds
 

@@ -12,7 +12,7 @@ from schedulearn.core.domain.ports import Clock, Executor
 from schedulearn.core.domain.usage import Limits
 from schedulearn.core.policies.sharing import Share
 from schedulearn.core.policies.stages import Policy
-from schedulearn.service.common.faults import log_fault
+from schedulearn.service.common.repeating import log_fault
 from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook
 from schedulearn.service.share.machine import SharedMachine
 from schedulearn.service.share.snapshots import MachineSnapshot, snapshots

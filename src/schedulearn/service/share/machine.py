@@ -4,8 +4,8 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from schedulearn.core.control.share import ShareLoop
 from schedulearn.core.domain.events import LimitsSet, Shared
@@ -14,9 +14,8 @@ from schedulearn.core.domain.job import HistoryEvent
 from schedulearn.core.domain.ports import Clock, Executor
 from schedulearn.core.domain.usage import Limits
 from schedulearn.core.policies.notes import Note
-from schedulearn.core.policies.sharing import Container, Left, Share, Values
+from schedulearn.core.policies.sharing import Container, Share
 from schedulearn.service.share.container_monitor import LiveContainerMonitor
-from schedulearn.service.share.memory import Limit, gist, kept, limits_in
 from schedulearn.service.share.snapshots import JobSnapshot, MachineSnapshot
 
 _LOG = logging.getLogger(__name__)
@@ -27,33 +26,14 @@ _SEE_AGAIN = 1.0  # seconds until it is looked whether limits that were lifted h
 _KEEP_EVERY = 60.0  # seconds between two times that what was merely measured is written down
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """The machine as its stage sees it at one moment. Implements `policies.sharing.ShareNode`."""
+Kept = Mapping[str, Any]
 
-    name: NodeName
+
+class Limit(NamedTuple):
+    """What the stage lets a job use."""
+
+    arrived_at: float  # of the container that it was meant for
     cores: float
-    now: float
-    here: Mapping[JobId, Container]
-    monitor: LiveContainerMonitor
-
-    def containers(self) -> list[Container]:
-        return list(self.here.values())
-
-    def cpu_seconds(self, job: JobId) -> float:
-        return self.monitor.cpu_seconds(job)
-
-    def other_use(self, job: JobId) -> Mapping[str, float]:
-        return self.monitor.other_use(job)
-
-    def evaluation(self, job: JobId, since: float) -> float | None:
-        return self.monitor.evaluation(job, since)
-
-    def values(self, job: JobId, since: float) -> Values | None:
-        return self.monitor.values(job, since)
-
-    def left(self, job: JobId) -> Left | None:
-        return self.monitor.left(job)
 
 
 class SharedMachine:
@@ -81,7 +61,7 @@ class SharedMachine:
         self._lock = threading.Lock()  # guards what follows: the scheduler's thread reads or writes that, too
         self._snapshot: MachineSnapshot | None = None  # None: the scheduler has told nothing yet
         self._chosen: tuple[Share | None, str] | None = None  # the stage to follow from the next look on
-        self._limits = limits_in(saved)
+        self._limits = _limits_in(saved)
         self._inherits = bool(self._limits)
         self._lifting: dict[JobId, Limit] = {}  # no longer wanted, but not yet seen to have gone
         self._asked: dict[WorkerId, float] = {}  # what each was last told to use; without it, what its user lets it
@@ -134,8 +114,8 @@ class SharedMachine:
 
     def _ask(self) -> Sequence[Note]:
         """Ask the stage, and note the limits that it wants."""
-        here = {number: self._container(job) for number, job in self._jobs.items()}
-        answer = self._loop.look(_View(self.name, self._cores, self._now, here, self._monitor))
+        self._monitor.show(self._cores, [self._container(job) for job in self._jobs.values()])
+        answer = self._loop.look(self._monitor)
         with self._lock:
             for number, cores in answer.limits.items():
                 self._set_limit(number, cores)
@@ -278,9 +258,9 @@ class SharedMachine:
 
     def _tell_of(self, notes: Sequence[Note], fault: str) -> None:
         """What is merely measured differs at every look: that is no reason for a transaction each time."""
-        memory = kept(self._loop.name, self._loop.memory, {**self._lifting, **self._limits}, self._problem)
+        memory = _kept(self._loop.name, self._loop.memory, {**self._lifting, **self._limits}, self._problem)
         is_late = self._now >= self._kept_at + _KEEP_EVERY and memory != self._saved
-        if notes or fault or is_late or gist(memory) != gist(self._saved):
+        if notes or fault or is_late or _gist(memory) != _gist(self._saved):
             self._saved, self._kept_at = memory, self._now
             now = self._now
             lines = tuple(HistoryEvent(now, n.kind, n.words, n.job, node=n.node, data=dict(n.data)) for n in notes)
@@ -289,3 +269,29 @@ class SharedMachine:
 
 def _same(one: float, other: float) -> bool:
     return abs(one - other) <= _SAME
+
+
+# --- what is kept for the loop's next life: plain JSON
+
+
+def _kept(stage: str, memory: Mapping[str, Any], limits: Mapping[JobId, Limit], problem: str) -> Kept | None:
+    """None: there is nothing to keep."""
+    if not memory and not limits and not problem:
+        return None
+    told = {str(job): list(limit) for job, limit in limits.items()}
+    return {"stage": stage, "memory": memory, "limits": told, "problem": problem}
+
+
+def _limits_in(saved: Kept | None) -> dict[JobId, Limit]:
+    return {JobId(int(job)): Limit(*limit) for job, limit in (saved or {}).get("limits", {}).items()}
+
+
+def _gist(saved: Kept | None) -> Kept | None:
+    """All but the times and measurements that the stage remembers: those differ at every look."""
+    return {**saved, "memory": _without_floats(saved["memory"])} if saved else None
+
+
+def _without_floats(found: Any) -> Any:
+    if isinstance(found, Mapping):
+        return {name: _without_floats(value) for name, value in found.items() if not isinstance(value, float)}
+    return found
