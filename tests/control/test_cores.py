@@ -15,7 +15,7 @@ from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import CPUS, MEMORY
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.policies.catalogue.presets import build_policy
-from support.builders import KILLED, OK, World, job, node
+from support.builders import KILLED, OK, World, job, leases_of, node
 
 ALL = ["cores-strict", "cores-attend", "cores-proportional"]
 GROWING = ["cores-attend", "cores-proportional"]
@@ -27,7 +27,7 @@ def ranged(number: int, low: float, high: float, **more: Any) -> Job:
 
 def leased(w: World) -> dict[int, float]:
     """Cores by job."""
-    return {int(worker.job): lease.amounts[CPUS] for worker, lease in w.state.leases.items()}
+    return {int(worker.job): lease.amounts[CPUS] for worker, lease in leases_of(w.state).items()}
 
 
 def limits(w: World) -> dict[int, float | None]:
@@ -44,7 +44,7 @@ def switch(w: World, preset: str) -> None:
 def again(w: World) -> None:
     """The service died: all there is is what the store keeps."""
     before = w.state
-    kept: list[Any] = [list(before.jobs.values()), list(before.attempts.values()), list(before.leases.values())]
+    kept: list[Any] = [list(before.jobs.values()), list(before.attempts.values()), list(leases_of(before).values())]
     jobs, attempts, leases = deepcopy(kept)
     nodes = [n.node for n in before.ledger]
     w.state = restore(
@@ -99,7 +99,7 @@ def test_it_grows_where_it_is_and_is_not_stopped_for_that(preset: str) -> None:
     assert leased(w) == {2: 4}
     assert limits(w) == {2: 4}
     assert not any(isinstance(command, StopWorker) for command in w.commands)
-    assert [(lease.worker.job, lease.amounts[CPUS]) for lease in w.changes.leases_changed] == [(2, 4)]
+    assert [worker.lease for worker in w.changes.leases_changed] == list(leases_of(w.state).values())
     (told,) = [event for event in w.history if event.kind == "resized"]
     assert (told.cause, told.data) == ("grows to 4 cores without a restart", {"cores": 4})
     assert w.job(2).attained.rate == 4, "its service is counted by them"
@@ -153,7 +153,7 @@ def test_jobs_that_ran_before_are_counted_as_soon_as_there_is_room() -> None:
 def test_several_workers_are_what_they_always_were() -> None:
     w = World(node("a", cpus=6), policy="cores-strict")
     w.submit(job(1, cpus=2, workers=2), ranged(2, 1, 2))
-    assert sorted(lease.amounts[CPUS] for lease in w.state.leases.values()) == [2, 2, 2]
+    assert sorted(lease.amounts[CPUS] for lease in leases_of(w.state).values()) == [2, 2, 2]
     assert len(w.state.attempts[JobId(1)].workers) == 2
 
 
@@ -211,9 +211,9 @@ def check(w: World) -> None:
             j.shape.per_worker[CPUS] for j in w.state.jobs.values() for s in j.placements if s.node == ledger.name
         )
         assert abs(ledger.node.capacity[CPUS] - promised - ledger.free[CPUS]) < 1e-6
-        held = sum(lease.amounts[CPUS] for lease in w.state.leases.values() if lease.node == ledger.name)
+        held = sum(lease.amounts[CPUS] for lease in leases_of(w.state).values() if lease.node == ledger.name)
         assert held <= ledger.node.capacity[CPUS] + 1e-6, "the sum of what is granted fits the machine"
-    for worker, lease in w.state.leases.items():
+    for worker, lease in leases_of(w.state).items():
         one = w.job(worker.job)
         if one.stop is None and one.id not in w.state.growing:
             assert lease.amounts == one.shape.per_worker

@@ -9,7 +9,7 @@ from schedulearn.core.control.decide import decide
 from schedulearn.core.control.hysteresis import Hysteresis
 from schedulearn.core.control.restore import restore
 from schedulearn.core.policies.catalogue.presets import PRESETS
-from support.builders import OK, World, job, node
+from support.builders import OK, World, job, leases_of, node
 from support.facts import AssumedFacts
 from support.walks import check, do
 
@@ -104,7 +104,7 @@ def test_a_restart_decides_the_same(cluster, steps) -> None:  # type: ignore[no-
         AssumedFacts(),
         deepcopy(list(w.state.jobs.values())),
         deepcopy(list(w.state.attempts.values())),
-        list(w.state.leases.values()),
+        list(leases_of(w.state).values()),
         nodes,
         deepcopy(w.memory),
         w.now,

@@ -8,7 +8,7 @@ from schedulearn.core.domain.errors import IllegalTransition
 from schedulearn.core.domain.ids import AttemptId, JobId, NodeName, WorkerId
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.states import FINISHED, TRANSITIONS, JobState, Trigger, next_state
-from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
+from support.builders import BROKEN, KILLED, LOST, OK, World, job, leases_of, node
 
 ONE = JobId(1)
 
@@ -32,7 +32,7 @@ def test_a_job_starts_runs_and_succeeds() -> None:
     assert w.job(1).state is JobState.RUNNING
     w.exited(1, OK)
     assert ended(w, 1) == ("succeeded", "finished")
-    assert w.state.leases == {}
+    assert leases_of(w.state) == {}
     assert ONE not in w.state.jobs
 
 
@@ -53,7 +53,7 @@ def test_events_of_an_earlier_attempt_or_told_twice_change_nothing() -> None:
     assert w.job(1).attempt == 2
     w.cycle(ev.WorkerExited(w.now, WorkerId(ONE, 1, 0), OK))
     assert w.job(1).state is JobState.STARTING
-    assert len(w.state.leases) == 1
+    assert len(leases_of(w.state)) == 1
 
 
 def test_failure_is_retried_with_growing_back_off_then_fails() -> None:
@@ -118,7 +118,7 @@ def test_a_worker_that_finishes_early_waits_for_the_rest() -> None:
     w.started(1)
     w.exited(1, OK, rank=0)
     assert w.job(1).state is JobState.RUNNING
-    assert len(w.state.leases) == 1
+    assert len(leases_of(w.state)) == 1
     w.exited(1, OK, rank=1)
     assert ended(w, 1)[0] == "succeeded"
 
@@ -131,7 +131,7 @@ def test_cancel_in_the_queue_and_while_running() -> None:
     assert ended(w, 2) == ("cancelled", "cancelled by ann")
     w.cycle(ev.CancelAsked(w.now, ONE, "ann"))
     assert w.job(1).state is JobState.STOPPING
-    assert len(w.state.leases) == 1, "leased until the end is confirmed"
+    assert len(leases_of(w.state)) == 1, "leased until the end is confirmed"
     w.exited(1, KILLED)
     assert ended(w, 1) == ("cancelled", "cancelled by ann")
 
@@ -167,7 +167,7 @@ def test_pause_and_resume_keep_the_leases_and_stop_the_clock() -> None:
     w.now = 60.0
     w.cycle(ev.PauseAsked(w.now, ONE, "ann"))
     assert w.commands == [PauseWorker(WorkerId(ONE, 1, 0), NodeName("a"))]
-    assert len(w.state.leases) == 1
+    assert len(leases_of(w.state)) == 1
     w.now = 1000.0
     w.cycle()
     assert w.job(1).state is JobState.PAUSED, "a pause does not use up the time limit"

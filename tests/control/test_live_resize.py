@@ -16,7 +16,7 @@ from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.spec import Launcher, Preemptible, Workers
 from schedulearn.core.domain.states import JobState, StopReason
-from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
+from support.builders import BROKEN, KILLED, LOST, OK, World, job, leases_of, node
 from support.facts import AssumedFacts
 
 NOT_STARTED = Outcome(Ending.NOT_STARTED, detail="no such file")
@@ -88,7 +88,7 @@ def test_it_grows_again_with_new_ranks() -> None:
     assert regroups(w) == dict.fromkeys(("1.1.0", "1.1.1"), Group(2, (0, 1, 3)))
     assert causes(w, "resized")[-1] == "grows from 2 to 3 workers without a restart"
     assert [worker.id.rank for worker in attempt.workers] == [0, 1, 2, 3]
-    assert WorkerId(JobId(1), 1, 3) in w.state.leases
+    assert WorkerId(JobId(1), 1, 3) in leases_of(w.state)
     assert w.job(1).state is JobState.RUNNING
 
 
@@ -261,7 +261,7 @@ def test_a_server_that_is_lost_takes_only_its_own_workers_along() -> None:
     w.cycle(ev.NodeLost(w.now, NodeName("b"), "no answer"))
     w.cycle(ev.NodeGone(w.now, NodeName("b"), "no answer for long"))
     assert (w.job(1).state, w.crew(1)) == (JobState.RUNNING, [0, 1])
-    assert {lease.node for lease in w.state.leases.values()} == {"a"}
+    assert {lease.node for lease in leases_of(w.state).values()} == {"a"}
     assert may_grow_at(w.state, w.state.attempts[JobId(1)]) == w.now + w.state.regrow_after, "it is one loss"
 
 
@@ -327,7 +327,7 @@ def test_a_stop_reaches_those_who_leave_too(stop: Callable[[World], None]) -> No
     for worker in workers:
         w.exited(1, KILLED, rank=worker.rank)
     assert not w.state.shrinking
-    assert (1, 1) not in {worker.of for worker in w.state.leases}
+    assert (1, 1) not in {worker.of for worker in leases_of(w.state)}
 
 
 def test_a_pause_lets_those_leave_who_were_told_to() -> None:

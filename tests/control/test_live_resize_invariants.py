@@ -17,7 +17,7 @@ from schedulearn.core.domain.commands import StartAttempt, StartWorkers
 from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.core.domain.spec import Launcher, Preemptible
 from schedulearn.core.domain.states import JobState
-from support.builders import OK, World, job, node
+from support.builders import OK, World, job, leases_of, node
 from support.walks import check, do
 
 PRESETS_USED = ["elastic-fifo", "elastic-srjf", "elastic-tiresias", "ffdl", "afs-l", "fifo", "tiresias"]
@@ -78,13 +78,13 @@ class Walk:
                 ranks = command.ranks if isinstance(command, StartWorkers) else range(len(attempt.workers))
                 fresh = {WorkerId(attempt.id.job, attempt.id.number, rank) for rank in ranks}
                 assert not fresh & self.started, "a worker was started twice"
-                assert fresh <= set(state.leases), "a worker was started without a lease"
+                assert fresh <= set(leases_of(state)), "a worker was started without a lease"
                 self.started |= fresh
 
     def die(self) -> None:
         """All that is left is what the store keeps. Nobody who runs may notice."""
         w, before = self.world, self.world.state
-        kept: list[Any] = [list(before.jobs.values()), list(before.attempts.values()), list(before.leases.values())]
+        kept: list[Any] = [list(before.jobs.values()), list(before.attempts.values()), list(leases_of(before).values())]
         jobs, attempts, leases = deepcopy(kept)
         nodes, memory = [n.node for n in before.ledger], deepcopy(before.memory)
         after = restore(w.policy.order, before.facts, jobs, attempts, leases, nodes, memory, w.now)
@@ -128,7 +128,7 @@ def test_nothing_is_leased_twice_and_every_job_ends(seed: int) -> None:
         if running:
             w.exited(walk.random.choice(running), OK)
     assert not w.state.jobs, "somebody waits for ever"
-    assert not w.state.leases
+    assert not leases_of(w.state)
     assert all(n.free == n.node.usable for n in w.state.ledger)
 
 

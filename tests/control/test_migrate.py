@@ -18,7 +18,7 @@ from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState, StopReason
 from schedulearn.core.policies.catalogue.registry import STAGES, StageInfo
 from schedulearn.core.policies.stages import Board, Memory, Moves
-from support.builders import BROKEN, KILLED, LOST, World, job, node
+from support.builders import BROKEN, KILLED, LOST, World, job, leases_of, node
 from support.facts import AssumedFacts
 
 ONE, A, B = JobId(1), NodeName("a"), NodeName("b")
@@ -53,7 +53,7 @@ def again(w: World) -> World:
     for one in jobs:
         one.placements, one.checkpointed = (), False
     nodes = [n.node for n in w.state.ledger]
-    leases = list(w.state.leases.values())
+    leases = list(leases_of(w.state).values())
     copy.state = restore(w.policy.order, AssumedFacts(), jobs, attempts, leases, nodes, deepcopy(w.memory), w.now)
     copy.now = w.now
     copy.cycle()

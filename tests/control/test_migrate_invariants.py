@@ -14,7 +14,7 @@ from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState, StopReason
 from schedulearn.core.policies.catalogue.presets import PRESETS
-from support.builders import KILLED, LOST, OK, World, job, node
+from support.builders import KILLED, LOST, OK, World, job, leases_of, node
 from support.facts import AssumedFacts
 
 EVERY = 100.0  # seconds between two looks of consolidate
@@ -70,7 +70,7 @@ class Watch:
 
     def check(self) -> None:
         state = self.w.state
-        held = Counter(device for lease in state.leases.values() for device in lease.devices)
+        held = Counter(device for lease in leases_of(state).values() for device in lease.devices)
         assert not held or max(held.values()) == 1, "a device is leased twice"
         promised = Counter(
             device for job in state.jobs.values() for placement in job.placements for device in placement.devices
@@ -78,7 +78,7 @@ class Watch:
         assert not promised or max(promised.values()) == 1, "a device is promised twice"
         for number, one in state.jobs.items():
             assert one.move is None or one.placements, "on the move, to nowhere"
-            leased = {lease.worker.attempt for lease in state.leases.values() if lease.worker.job == number}
+            leased = {lease.worker.attempt for lease in leases_of(state).values() if lease.worker.job == number}
             assert len(leased) <= 1, "it runs in two places"
         for ledger in state.ledger:
             used = sum(job.shape.gpus for job in state.jobs.values() for s in job.placements if s.node == ledger.name)

@@ -21,7 +21,7 @@ from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.policies.catalogue.presets import build_policy
-from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
+from support.builders import BROKEN, KILLED, LOST, OK, World, job, leases_of, node
 from support.facts import AssumedFacts
 
 GB = 1_000_000_000
@@ -51,7 +51,7 @@ def two_on_one_device(**more: Any) -> World:
 
 
 def held(w: World, number: int) -> list[tuple[Resources, tuple[DeviceId, ...]]]:
-    return [(lease.amounts, lease.devices) for lease in w.state.leases.values() if lease.worker.job == number]
+    return [(lease.amounts, lease.devices) for lease in leases_of(w.state).values() if lease.worker.job == number]
 
 
 def ended(w: World, number: int) -> tuple[str, str]:
@@ -62,7 +62,7 @@ def ended(w: World, number: int) -> tuple[str, str]:
 def restored(w: World) -> State:
     nodes = [n.node for n in w.state.ledger]
     jobs, attempts = deepcopy(list(w.state.jobs.values())), deepcopy(list(w.state.attempts.values()))
-    leases = list(w.state.leases.values())
+    leases = list(leases_of(w.state).values())
     return restore(w.policy.order, AssumedFacts(), jobs, attempts, leases, nodes, deepcopy(w.memory), w.now)
 
 

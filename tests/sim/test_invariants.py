@@ -12,6 +12,7 @@ from schedulearn.core.policies.catalogue.registry import STAGES
 from schedulearn.lab.sim.cluster import parse_cluster
 from schedulearn.lab.sim.engine import SimOptions, Simulation
 from schedulearn.lab.traces.types import TraceJob, Workload
+from support.builders import leases_of
 
 _job = st.tuples(st.integers(0, 200), st.integers(1, 120), st.integers(1, 4), st.booleans())
 _workloads = st.lists(_job, min_size=1, max_size=16)
@@ -55,7 +56,7 @@ class Watched(Simulation):
 def check(state: State) -> None:
     for node in state.ledger:
         promised = sum(1 for job in state.jobs.values() for placement in job.placements if placement.node == node.name)
-        leased = sum(lease.amounts["gpus"] for lease in state.leases.values() if lease.node == node.name)
+        leased = sum(lease.amounts["gpus"] for lease in leases_of(state).values() if lease.node == node.name)
         assert promised == leased <= node.node.capacity["gpus"], "nothing is leased twice"
         assert node.free["gpus"] == node.node.capacity["gpus"] - promised
     for job in state.jobs.values():

@@ -8,7 +8,7 @@ from schedulearn.core.control.cycle import apply_all, plan, to_each_worker
 from schedulearn.core.control.state import Changes, State
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.ids import DeviceId, JobId, NodeName, WorkerId
-from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.job import Job, Lease
 from schedulearn.core.domain.node import Device, Node
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.resources import Resources
@@ -21,6 +21,12 @@ OK = Outcome(Ending.EXITED, exit_code=0)
 BROKEN = Outcome(Ending.EXITED, exit_code=1)
 KILLED = Outcome(Ending.SIGNALLED, signal=9)
 LOST = Outcome(Ending.LOST)
+
+
+def leases_of(state: State) -> dict[WorkerId, Lease]:
+    """What workers really hold."""
+    workers = [worker for attempt in state.attempts.values() for worker in attempt.workers]
+    return {worker.id: lease for worker in workers if (lease := worker.lease)}
 
 
 def node(name: str, *, cpus: float = 8, gpus: int = 0, memory: float = 64e9, **more: Any) -> Node:

@@ -13,16 +13,16 @@ from schedulearn.core.domain.node import NodeState
 from schedulearn.core.domain.resources import MEMORY
 from schedulearn.core.domain.spec import STOP, YIELD, Launcher, Preemptible, Target
 from schedulearn.core.domain.states import JobState
-from support.builders import BROKEN, KILLED, LOST, OK, World, job, node
+from support.builders import BROKEN, KILLED, LOST, OK, World, job, leases_of, node
 
 _OF_WORKERS = {"exit", "fail", "lose", "one ends", "one fails", "start", "still"}
 
 
 def check(w: World) -> None:
-    held = Counter(device for lease in w.state.leases.values() for device in lease.devices)
+    held = Counter(device for lease in leases_of(w.state).values() for device in lease.devices)
     assert not held or max(held.values()) == 1, "a device is leased twice"
     for ledger in w.state.ledger:
-        taken = [lease.amounts for lease in w.state.leases.values() if lease.node == ledger.name]
+        taken = [lease.amounts for lease in leases_of(w.state).values() if lease.node == ledger.name]
         for name, capacity in ledger.node.capacity.items():
             assert sum(amounts[name] for amounts in taken) <= capacity + 1e-6
             promised = sum(_promised(job, ledger.name, name) for job in w.state.jobs.values())
@@ -33,12 +33,12 @@ def check(w: World) -> None:
         shape = w.state.jobs[number].shape
         if w.job(number).stop is None and not attempt.finishing:
             assert shape.workers.min <= len(attempt.crew) <= shape.workers.max
-        leased = {worker: lease.amounts for worker, lease in w.state.leases.items() if worker.job == number}
+        leased = {worker: lease.amounts for worker, lease in leases_of(w.state).items() if worker.job == number}
         assert set(leased) == {worker.id for worker in attempt.running}
         if not w.job(number).suspended_at:
             assert set(leased.values()) <= {shape.per_worker}, "who runs holds all of its place"
         _check_group(w, number)
-    assert {lease.job for lease in w.state.leases} <= set(w.state.attempts)
+    assert {lease.job for lease in leases_of(w.state)} <= set(w.state.attempts)
     assert w.state.shrinking == {n for n, attempt in w.state.attempts.items() if attempt.leavers}
     for queued in w.state.queue:
         assert (queued.id in w.state.attempts) == bool(queued.suspended_at)

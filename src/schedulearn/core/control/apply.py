@@ -188,8 +188,7 @@ def _attempt_exited(state: State, event: ev.AttemptExited) -> None:
 
 def _note_exit(state: State, job: Job, worker: Worker, outcome: Outcome, now: float) -> None:
     worker.ended_at, worker.outcome = now, outcome
-    if state.end_lease(worker.id):
-        state.changes.leases_ended.append(worker.id)
+    state.end_lease(worker)
     if state.keeps_history:
         data: dict[str, object] = {
             "exit_code": outcome.exit_code,

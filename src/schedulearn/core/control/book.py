@@ -1,4 +1,4 @@
-"""What is promised, and what is leased: the only writer of where jobs are and how large they are."""
+"""What is promised: the only writer of where jobs are and how large they are."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.running_jobs import RunningJobs
-from schedulearn.core.domain.ids import DeviceId, JobId, NodeName, WorkerId
-from schedulearn.core.domain.job import Job, Lease, Move, Placement
+from schedulearn.core.domain.ids import DeviceId, JobId, NodeName
+from schedulearn.core.domain.job import Job, Move, Placement
 from schedulearn.core.domain.node import Node, NodeState
 from schedulearn.core.domain.resources import CPUS, GPUS, Resources
 from schedulearn.core.domain.shape import Shape
@@ -32,7 +32,7 @@ def copy_at(job: Job, placements: Iterable[Placement]) -> Job:
 
 
 class Book:
-    """The ledger, the leases, and which jobs have been promised something else than they have.
+    """The ledger, and which jobs have been promised something else than they have.
 
     Where a job is and how large (`placements`, `suspended_at`, `cores`, `shape`, `move`) is read everywhere and
     written here alone, together with the ledger.
@@ -40,7 +40,6 @@ class Book:
 
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self.jobs: dict[JobId, Job] = {}  # those that are not finished
-        self.leases: dict[WorkerId, Lease] = {}  # what workers really hold
         self.ledger = Ledger(nodes)  # what is promised
         self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
         self.adjustable = {GPUS: RunningJobs(), CPUS: RunningJobs()}  # jobs whose promise a policy may change
@@ -172,21 +171,6 @@ class Book:
             if self.ledger.node(placement.node):
                 self.ledger.take(job.shape, placement)
             job.placements = (*job.placements, placement)
-
-    # --- leases
-
-    def set_lease(self, lease: Lease) -> bool:
-        """From now on the worker holds this, and nothing else; whether it held something before."""
-        known = lease.worker in self.leases
-        self.leases[lease.worker] = lease
-        return known
-
-    def add_leases(self, leases: Iterable[Lease]) -> None:
-        """From now on these workers hold these, and nothing else."""
-        self.leases.update({lease.worker: lease for lease in leases})
-
-    def end_lease(self, worker: WorkerId) -> bool:
-        return self.leases.pop(worker, None) is not None
 
     # --- promises to suspended jobs
 

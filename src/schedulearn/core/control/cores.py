@@ -16,7 +16,7 @@ from schedulearn.core.control.running_jobs import RunningJobs
 from schedulearn.core.control.state import State
 from schedulearn.core.control.suspension import put_back
 from schedulearn.core.domain.ids import JobId
-from schedulearn.core.domain.job import Job, Lease, Placement
+from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.resources import CPUS, EPSILON
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.states import JobState
@@ -165,8 +165,7 @@ def widen(state: State, job: Job, now: float) -> None:
     """Its lease and its limit become what it was promised; it is not stopped for that."""
     del state.growing[job.id]
     attempt = state.attempts[job.id]
-    for worker in attempt.running:
-        state.lease(Lease(worker.id, worker.node, job.shape.per_worker, worker.devices))
+    state.lease(attempt.running, job.shape.per_worker)
     set_cpus(state, job)
     if job.state is JobState.RUNNING:
         accrue(state, job, attempt, now)

@@ -1,12 +1,14 @@
 """Is what was promised really free? A promise is made as soon as others are told to leave, not when they are out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from schedulearn.core.control import growth
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.ids import DeviceId, NodeName
-from schedulearn.core.domain.job import Job, Placement, Worker
+from schedulearn.core.domain.job import Job, Placement, grouped
 from schedulearn.core.domain.resources import Resources
+
+_NOTHING, _NONE = Resources(), frozenset[DeviceId]()
 
 
 def free_now(state: State, job: Job, placements: Sequence[Placement]) -> bool:
@@ -30,17 +32,30 @@ class Leaving:
     def _count(self) -> None:
         # The ledger counts what is promised. Those who leave hold something beyond that; those who have yet to start,
         # to start again elsewhere or to grow hold nothing of what they were promised.
-        for worker, amounts in _held_by_leavers(self._state):
-            self._devices.setdefault(worker.node, set()).update(worker.devices)
-            there = self._beyond.setdefault(worker.node, {})
+        for (node, amounts), count in self._held_by_leavers().items():
+            there = self._beyond.setdefault(node, {})
             for what, amount in amounts.items():
-                there[what] = there.get(what, 0.0) + amount
+                there[what] = there.get(what, 0.0) + amount * count
         for number in {*self._state.pending, *self._state.leaving, *self._state.growing}:
             job = self._state.jobs[number]
-            for placement in _not_held(self._state, job):
-                there = self._beyond.get(placement.node, {})
-                for what in there:
-                    there[what] -= job.shape.per_worker[what]
+            for (node, _), count in grouped(_not_held(self._state, job)):
+                if there := self._beyond.get(node, {}):
+                    for what in there:
+                        there[what] -= job.shape.per_worker[what] * count
+
+    def _held_by_leavers(self) -> dict[tuple[NodeName, Resources], int]:
+        """What workers hold that they were not, or are no longer, promised: how many of them have so much where."""
+        state, found = self._state, dict[tuple[NodeName, Resources], int]()
+        for number in {*state.leaving, *state.shrinking}:
+            job, attempt = state.jobs[number], state.attempts[number]
+            # A suspended one keeps its memory; any other leaves all that it holds.
+            kept = job.shape.per_worker if job.suspended_at else None
+            for worker in attempt.running if number in state.leaving else attempt.leavers:
+                held = (worker.node, kept or worker.holds or _NOTHING)
+                found[held] = found.get(held, 0) + 1
+                if worker.devices:
+                    self._devices.setdefault(worker.node, set()).update(worker.devices)
+        return found
 
     def let_in(self, job: Job, placements: Sequence[Placement]) -> bool:
         """Whether none of them holds any of these that the job was promised."""
@@ -49,7 +64,9 @@ class Leaving:
         if not self._beyond:
             return True
         nodes = {placement.node for placement in placements} & self._beyond.keys()
-        if any(node in nodes and not self._devices[node].isdisjoint(devices) for node, devices in placements):
+        if any(
+            node in nodes and not self._devices.get(node, _NONE).isdisjoint(devices) for node, devices in placements
+        ):
             return False
         return all(self._fits(node, job) for node in nodes)
 
@@ -61,18 +78,6 @@ class Leaving:
         return ledger is not None and all(
             amount + own * each[what] <= ledger.amounts(what)[1] + 1e-6 for what, amount in self._beyond[node].items()
         )
-
-
-def _held_by_leavers(state: State) -> Iterator[tuple[Worker, Resources]]:
-    """Workers that hold something which they were not, or are no longer, promised; and how much that is."""
-    for number in state.leaving:
-        for worker in state.attempts[number].running:
-            # A suspended one keeps its memory; any other leaves all that it holds.
-            job = state.jobs[number]
-            yield worker, job.shape.per_worker if job.suspended_at else state.leases[worker.id].amounts
-    for number in state.shrinking - state.leaving:
-        for worker in state.attempts[number].leavers:
-            yield worker, state.leases[worker.id].amounts
 
 
 def _not_held(state: State, job: Job) -> Sequence[Placement]:

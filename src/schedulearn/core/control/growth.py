@@ -33,7 +33,7 @@ def give_up(state: State, job: Job) -> None:
 
 def cores_held(state: State, job: Job, attempt: Attempt) -> int:
     """The whole cores of its lease, if it was given such: nothing else makes a lease another than the spec says."""
-    lease = state.leases.get(attempt.workers[0].id) if len(attempt.workers) == 1 else None
-    held, shape = lease.amounts[CPUS] if lease else 0.0, Shape.of(job.spec)
+    holds = attempt.workers[0].holds if len(attempt.workers) == 1 else None
+    held, shape = holds[CPUS] if holds else 0.0, Shape.of(job.spec)
     counted = shape.least_cores and (state.counts_cores or held != shape.slots)
     return int(held) if counted and held >= shape.least_cores else 0

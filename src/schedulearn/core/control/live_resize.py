@@ -15,7 +15,7 @@ from schedulearn.core.control.running import accrue
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.commands import Regroup, StartWorkers, StopWorker
 from schedulearn.core.domain.ids import WorkerId
-from schedulearn.core.domain.job import Attempt, Job, Lease, Placement, Worker
+from schedulearn.core.domain.job import Attempt, Job, Placement, Worker
 from schedulearn.core.domain.spec import Launcher
 from schedulearn.core.domain.states import JobState
 
@@ -74,10 +74,11 @@ def grow(state: State, job: Job, now: float) -> None:
     del state.growing[job.id]
     before, ranks = len(attempt.crew), []
     for node, devices in growth.missing(job, attempt):
-        worker = WorkerId(job.id, job.attempt, len(attempt.workers))
+        rank = len(attempt.workers)
+        worker = WorkerId(job.id, job.attempt, rank)
         attempt.workers.append(Worker(worker, node, devices, joined=attempt.generation + 1))
-        state.lease(Lease(worker, node, job.shape.per_worker, devices))
-        ranks.append(worker.rank)
+        ranks.append(rank)
+    state.lease(attempt.workers[ranks[0] :], job.shape.per_worker)
     state.command(StartWorkers(attempt.id, tuple(ranks)))
     _changed(state, job, attempt, now, told=ranks)
     _note_resize(state, job, before, len(attempt.crew), now)

@@ -121,7 +121,7 @@ def remove_empty(state: State, now: float) -> None:
 
 
 def _is_empty(state: State, name: NodeName) -> bool:
-    if any(lease.node == name for lease in state.leases.values()):
+    if any(worker.node == name for attempt in state.attempts.values() for worker in attempt.running):
         return False
     return not any(placement.node == name for job in state.jobs.values() for placement in job.placements)
 

@@ -10,7 +10,7 @@ from schedulearn.core.control.stopping import stop_attempt
 from schedulearn.core.domain.commands import StartAttempt
 from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import AttemptId, JobId, WorkerId
-from schedulearn.core.domain.job import Attempt, Job, Lease, Move, Placement, Worker
+from schedulearn.core.domain.job import Attempt, Job, Move, Placement, Worker
 from schedulearn.core.domain.states import JobState, StopReason, Trigger
 
 
@@ -169,13 +169,11 @@ def start_ready(state: State, now: float) -> None:
 def _start(state: State, job: Job, now: float) -> None:
     job.attempt += 1
     attempt = Attempt(AttemptId(job.id, job.attempt), created_at=now)
-    number, newest, amounts = job.id, job.attempt, job.shape.per_worker
-    leases = [
-        Lease(WorkerId(number, newest, rank), node, amounts, devices)
-        for rank, (node, devices) in enumerate(job.placements)
+    number, newest = job.id, job.attempt
+    attempt.workers = [
+        Worker(WorkerId(number, newest, rank), node, devices) for rank, (node, devices) in enumerate(job.placements)
     ]
-    attempt.workers = [Worker(worker, node, devices) for worker, node, _, devices in leases]
-    state.lease_anew(leases)
+    state.lease(attempt.workers, job.shape.per_worker)
     state.attempts[job.id] = attempt
     state.changes.attempts[attempt.id] = attempt
     state.hold(job)

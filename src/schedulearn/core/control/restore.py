@@ -52,7 +52,10 @@ def follow(
     anew = _to_index(state, changed, gone)
     state.forget_promises(nodes)
     state.attempts = {attempt.id.job: attempt for attempt in attempts}
-    state.leases = {lease.worker: lease for lease in leases}
+    held = {lease.worker: lease.amounts for lease in leases}
+    for attempt in state.attempts.values():
+        for worker in attempt.workers:
+            worker.holds = held.get(worker.id)
     anew = dict(sorted((anew | {number: state.jobs[number] for number in state.attempts}).items()))
     for job in anew.values():
         state.queue.remove(job.id)
@@ -104,7 +107,7 @@ def _promise_again(state: State, job: Job, attempt: Attempt) -> None:
     state.set_cores(job, growth.cores_held(state, job, attempt))
     there = attempt.members if job.state is JobState.STOPPING else attempt.crew
     placements = tuple(growth.placement_of(worker) for worker in there)
-    if _is_suspended(state, job, attempt):
+    if _is_suspended(job, attempt):
         state.pin(job, placements)
         state.leaving.add(job.id)  # until it is confirmed, once more, that it stands still
         return
@@ -122,10 +125,10 @@ def _promise_ended(state: State, job: Job, attempt: Attempt) -> None:
             state.occupy(job, [growth.placement_of(worker)])
 
 
-def _is_suspended(state: State, job: Job, attempt: Attempt) -> bool:
+def _is_suspended(job: Job, attempt: Attempt) -> bool:
     """One that was paused or stopped while it was suspended is known by its leases."""
-    leases = [state.leases[worker.id] for worker in attempt.running if worker.id in state.leases]
-    return job.state is JobState.QUEUED or any(lease.amounts != job.shape.per_worker for lease in leases)
+    whole = job.shape.per_worker
+    return job.state is JobState.QUEUED or any(worker.holds not in (None, whole) for worker in attempt.running)
 
 
 def _index(state: State, job: Job, now: float) -> None:

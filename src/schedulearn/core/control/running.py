@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from schedulearn.core.control import growth, moves
 from schedulearn.core.control.state import State
 from schedulearn.core.domain.commands import PauseAttempt, ResumeAttempt
-from schedulearn.core.domain.job import Attempt, Job, Lease, Worker
+from schedulearn.core.domain.job import Attempt, Job, Worker
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.states import JobState, Trigger
 
@@ -83,16 +83,16 @@ def suspend(state: State, job: Job, now: float) -> None:
 
 def pause_confirmed(state: State, job: Job, attempt: Attempt, workers: Iterable[Worker], now: float) -> None:
     """These stand still. If that is for the sake of others, only their memory remains leased."""
-    memory, changed = Shape.of(job.spec).memory.per_worker, list[Lease]()
+    memory, changed = Shape.of(job.spec).memory.per_worker, list[Worker]()
     for worker in workers:
-        worker.started_at = now if worker.started_at is None else worker.started_at
+        if worker.started_at is None:
+            worker.started_at = now
         if not job.suspended_at or worker.left_at is not None:
             continue  # its user paused it, or it goes on already, or leaves
         worker.paused = True
-        held = state.leases.get(worker.id)
-        if held is not None and (held.devices or held.amounts != memory):
-            changed.append(Lease(worker.id, worker.node, memory))
-    state.lease_all(changed)
+        if worker.holds is not None and worker.holds is not memory and worker.holds != memory:
+            changed.append(worker)
+    state.lease(changed, memory)
     settle(state, job, attempt)
 
 
@@ -106,8 +106,7 @@ def go_on(state: State, job: Job, now: float) -> None:
     """Its turn has come, and its place is free: it has all of it again."""
     attempt = state.attempts[job.id]
     state.unpin(job)
-    amounts = job.shape.per_worker
-    state.lease_all([Lease(worker.id, worker.node, amounts, worker.devices) for worker in attempt.members])
+    state.lease(attempt.members, job.shape.per_worker)
     resume(state, job, attempt, now, "its turn has come")
 
 

@@ -11,9 +11,10 @@ from schedulearn.core.control.book import Book
 from schedulearn.core.control.kinds import Kind
 from schedulearn.core.control.queue import Queue
 from schedulearn.core.domain.commands import Command
-from schedulearn.core.domain.ids import AttemptId, JobId, NodeName, WorkerId
-from schedulearn.core.domain.job import Attempt, HistoryEvent, Job, Lease
+from schedulearn.core.domain.ids import AttemptId, JobId, NodeName
+from schedulearn.core.domain.job import Attempt, HistoryEvent, Job, Worker
 from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.states import FINISHED, JobState, Trigger, next_state
 from schedulearn.core.policies.stages import Facts, KeyChanges, Memory, Order, Refusal
@@ -29,9 +30,9 @@ class Changes:
 
     jobs: dict[JobId, Job] = field(default_factory=dict)
     attempts: dict[AttemptId, Attempt] = field(default_factory=dict)
-    leases_added: list[Lease] = field(default_factory=list)
-    leases_changed: list[Lease] = field(default_factory=list)  # the last one of a worker counts
-    leases_ended: list[WorkerId] = field(default_factory=list)
+    leases_added: list[Worker] = field(default_factory=list)
+    leases_changed: list[Worker] = field(default_factory=list)
+    leases_ended: list[Worker] = field(default_factory=list)
     nodes: dict[NodeName, Node] = field(default_factory=dict)
     nodes_removed: list[NodeName] = field(default_factory=list)
     history: list[HistoryEvent] = field(default_factory=list)
@@ -187,22 +188,17 @@ class State(Book):
         attempt = self.attempts.get(job.id)
         return attempt is not None and attempt.finishing
 
-    def lease(self, lease: Lease) -> None:
-        """From now on the worker holds this, and nothing else."""
-        known = self.set_lease(lease)
-        (self.changes.leases_changed if known else self.changes.leases_added).append(lease)
+    def lease(self, workers: Sequence[Worker], amounts: Resources) -> None:
+        """From now on each of them holds this, and nothing else."""
+        changes = self.changes
+        for worker in workers:
+            (changes.leases_added if worker.holds is None else changes.leases_changed).append(worker)
+            worker.holds = amounts
 
-    def lease_anew(self, leases: Sequence[Lease]) -> None:
-        """The same for the workers of a new attempt, which hold nothing yet."""
-        self.add_leases(leases)
-        self.changes.leases_added += leases
-
-    def lease_all(self, leases: Sequence[Lease]) -> None:
-        """The same for several workers, whether they hold something already or not."""
-        known, changes = self.leases, self.changes
-        for lease in leases:
-            (changes.leases_changed if lease.worker in known else changes.leases_added).append(lease)
-        self.add_leases(leases)
+    def end_lease(self, worker: Worker) -> None:
+        if worker.holds is not None:
+            worker.holds = None
+            self.changes.leases_ended.append(worker)
 
     def withdraw(self, job: Job) -> None:
         """A suspended job no longer waits for its turn, or for others to leave. Its memory it keeps."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from schedulearn.core.domain.group import Group
 from schedulearn.core.domain.ids import AttemptId, DeviceId, JobId, NodeName, WorkerId
 from schedulearn.core.domain.outcome import Outcome
-from schedulearn.core.domain.resources import Resources
+from schedulearn.core.domain.resources import GPUS, Resources
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.spec import YIELD, JobSpec, Preemptible
 from schedulearn.core.domain.states import JobState, StopReason
@@ -150,6 +150,14 @@ class Worker:
     paused: bool = field(
         init=False, default=False, compare=False
     )  # it was suspended, and that was confirmed; not stored
+    holds: Resources | None = field(init=False, default=None, compare=False)  # its lease; None: it has none
+
+    @property
+    def lease(self) -> "Lease | None":
+        """A suspended worker holds no devices."""
+        if self.holds is None:
+            return None
+        return Lease(self.id, self.node, self.holds, self.devices if GPUS in self.holds else ())
 
 
 @dataclass(slots=True)
