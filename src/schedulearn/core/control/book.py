@@ -1,13 +1,13 @@
 """What is promised: the only writer of where jobs are and how large they are."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.running_jobs import RunningJobs
 from schedulearn.core.domain.ids import DeviceId, JobId, NodeName
-from schedulearn.core.domain.job import Job, Move, Placement
+from schedulearn.core.domain.job import Job, Move, Placement, grouped
 from schedulearn.core.domain.node import Node, NodeState
 from schedulearn.core.domain.resources import CPUS, GPUS, Resources
 from schedulearn.core.domain.shape import Shape
@@ -41,6 +41,7 @@ class Book:
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self.jobs: dict[JobId, Job] = {}  # those that are not finished
         self.ledger = Ledger(nodes)  # what is promised
+        self.there: dict[NodeName, set[JobId]] = defaultdict(set)  # who was promised something on a node, or has it
         self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
         self.adjustable = {GPUS: RunningJobs(), CPUS: RunningJobs()}  # jobs whose promise a policy may change
         self.pending: dict[JobId, None] = {}  # promised, and waiting for others to leave; in order
@@ -81,6 +82,7 @@ class Book:
     def forget_promises(self, nodes: Iterable[Node]) -> None:
         """Nobody has been promised anything of what these nodes have."""
         self.ledger = Ledger(nodes)
+        self.there.clear()
         self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
         self.adjustable = {GPUS: RunningJobs(), CPUS: RunningJobs()}
         for some in (self.pending, self.leaving, self.growing, self.shrinking):
@@ -90,7 +92,7 @@ class Book:
         self, job: Job, placements: tuple[Placement, ...], *, fixed: bool = False, cores: int | None = None
     ) -> None:
         """Put the job there instead of where it is, with so many whole cores (None: as before), if that is free."""
-        before, had = job.placements, job.cores
+        before, had, was_at = job.placements, job.cores, job.placements or job.suspended_at
         self.ledger.give_back_all(job.shape, before)
         job.placements = ()
         if cores is not None and cores != had:
@@ -104,12 +106,13 @@ class Book:
             job.placements = before
             raise
         job.placements = placements
+        self._note_place(job, was_at)
         if placements and not fixed:
             self.adjustable[job.shape.pool][job.id] = job
 
     def take_back(self, job: Job) -> None:
         """The job no longer has anything, and goes nowhere."""
-        job.move = None
+        job.move, was_at = None, job.placements or job.suspended_at
         if job.placements:
             self.ledger.give_back_all(job.shape, job.placements)
             self.changed_at(job.placements)
@@ -122,6 +125,7 @@ class Book:
             placements, job.suspended_at, job.shape = job.suspended_at, (), Shape.of(job.spec)
             for placement in placements if job.shape.memory.per_worker else ():
                 self.ledger.give_back(job.shape.memory, Placement(placement.node))
+        self._note_place(job, was_at)
         if job.cores:
             self.set_cores(job, 0)
         self.pending.pop(job.id, None)
@@ -148,7 +152,8 @@ class Book:
 
     def rearrange(self, job: Job, placements: Iterable[Placement]) -> None:
         """These are its placements; the ledger knows of them already."""
-        job.placements = tuple(placements)
+        was_at, job.placements = job.placements or job.suspended_at, tuple(placements)
+        self._note_place(job, was_at)
         adjustable = self.adjustable[job.shape.pool]
         if job.id in adjustable:
             adjustable[job.id] = job
@@ -157,6 +162,15 @@ class Book:
         """It has its earlier promise again, which nothing has been given of meanwhile."""
         self.ledger.take_all(job.shape, placements)
         job.placements = placements
+        self._note_place(job, ())
+
+    def _note_place(self, job: Job, was_at: Sequence[Placement]) -> None:
+        is_at = job.placements or job.suspended_at
+        if is_at is not was_at:
+            for placement, _ in grouped(was_at):
+                self.there[placement.node].discard(job.id)
+            for placement, _ in grouped(is_at):
+                self.there[placement.node].add(job.id)
 
     # --- after a restart
 
@@ -171,6 +185,7 @@ class Book:
             if self.ledger.node(placement.node):
                 self.ledger.take(job.shape, placement)
             job.placements = (*job.placements, placement)
+        self._note_place(job, ())
 
     # --- promises to suspended jobs
 
@@ -179,13 +194,14 @@ class Book:
         for placement in placements if job.shape.memory.per_worker else ():
             if self.ledger.node(placement.node):
                 self.ledger.take(job.shape.memory, Placement(placement.node))
+        was_at, job.placements = job.placements, ()
         job.suspended_at, job.shape = placements, job.shape.suspended(len(placements))
+        self._note_place(job, was_at)
 
     def suspend(self, job: Job) -> None:
         """The same for one that was promised these placements whole."""
         self.ledger.give_back_all(job.shape, job.placements)
-        placements, job.placements = job.placements, ()
-        self.pin(job, placements)
+        self.pin(job, job.placements)
 
     def unpin(self, job: Job) -> None:
         """What it was promised, and the memory it kept, become one whole promise again."""

@@ -9,6 +9,7 @@ from schedulearn.core.control.hysteresis import Hysteresis
 from schedulearn.core.control.migrate import Board, migrate
 from schedulearn.core.control.reconcile import nothing_to_decide, reconcile, start_ready
 from schedulearn.core.control.state import State
+from schedulearn.core.control.turns import Unsettled
 from schedulearn.core.domain.commands import (
     Command,
     PauseAttempt,
@@ -64,7 +65,9 @@ def _decide(state: State, policy: Policy, now: float) -> Decision | None:
         now,
         state.memory,
         hysteresis=hysteresis,
-        unsettled=None if _is_due(state.wake_at, now) else state.unsettled,
+        unsettled=Unsettled(state.unsettled, state.there)
+        if state.unsettled is not None and not _is_due(state.wake_at, now)
+        else None,
     )
     reconcile(state, decision, now)
     state.watch_turns(now)

@@ -11,9 +11,9 @@ from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.queue import Queue
 from schedulearn.core.control.running_jobs import RunningJobs
 from schedulearn.core.control.suspension import take_what_is_free
-from schedulearn.core.control.turns import move_stopped, only_turns, take_turns
+from schedulearn.core.control.turns import Unsettled, move_stopped, only_turns, take_turns
 from schedulearn.core.domain.errors import BadPlan
-from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import CPUS, GPUS
 from schedulearn.core.domain.shape import Shape
@@ -32,7 +32,7 @@ def decide(
     memory: Memory,
     shown: Collection[Shape] = (),
     hysteresis: Hysteresis | None = None,
-    unsettled: Collection[NodeName] | None = None,
+    unsettled: Unsettled | None = None,
 ) -> Decision:
     """Look, try and undo: neither queue, ledger, jobs nor the given memory is changed.
 
@@ -40,8 +40,8 @@ def decide(
 
     Of the shapes `shown` it is told exactly why they are refused, also where that follows from what others ask for.
 
-    Where jobs take turns and only that has changed which concerns the nodes `unsettled`, no others are looked at, and
-    the refusals that stay as they were are not told again; None: anything may have changed.
+    Where jobs take turns and only that has changed which is `unsettled`, no others are looked at, and the refusals that
+    stay as they were are not told again; None: anything may have changed.
     """
     queue.rekey(now)
     decision = Decision(memory=dict(memory), settled=only_turns(policy, queue, adjustable))

@@ -96,19 +96,28 @@ class NodeLedger:
             return ()
         return tuple(d.id for d in self._matching(shape)[: shape.gpus])
 
-    def take(self, amounts: Resources, devices: Sequence[DeviceId]) -> None:
+    def take(self, amounts: Resources, devices: Sequence[DeviceId], count: int = 1) -> None:
+        """So many times; where devices have ids no two workers have the same."""
         for device in devices:
             self._free_devices.pop(device, None)
         for name, amount in amounts.items():
-            self._free[name] = self._free.get(name, 0.0) - amount
+            self._free[name] = self._free.get(name, 0.0) - amount * count
 
-    def give_back(self, amounts: Resources, devices: Sequence[DeviceId]) -> None:
+    def give_back(self, amounts: Resources, devices: Sequence[DeviceId], count: int = 1) -> None:
         if devices:
             for device in self.node.devices:
                 if device.id in devices and not device.outside_use:
                     self._free_devices[device.id] = device
         for name, amount in amounts.items():
-            self._free[name] = self._free.get(name, 0.0) + amount
+            self._free[name] = self._free.get(name, 0.0) + amount * count
+
+    def remembered(self) -> tuple[dict[str, float], dict[DeviceId, Device]]:
+        """What is free now, for `reset`."""
+        return dict(self._free), dict(self._free_devices)
+
+    def reset(self, before: tuple[dict[str, float], dict[DeviceId, Device]]) -> None:
+        """What was tried on this node alone, past the indexes of the ledger, is undone."""
+        self._free, self._free_devices = before
 
     def change_gpus(self, by: int) -> int:
         """So many more (or fewer) GPUs without ids are free; how many were before."""
@@ -223,8 +232,7 @@ class Ledger:
             self._move(node, -shape.gpus * count)
             return
         self._out(node)
-        for _ in range(count):
-            node.take(shape.per_worker, placement.devices)
+        node.take(shape.per_worker, placement.devices, count)
         self._in(node)
 
     def give_back(self, shape: Shape, placement: Placement, count: int = 1) -> None:
@@ -235,8 +243,7 @@ class Ledger:
             self._move(node, shape.gpus * count)
             return
         self._out(node)
-        for _ in range(count):
-            node.give_back(shape.per_worker, placement.devices)
+        node.give_back(shape.per_worker, placement.devices, count)
         self._in(node)
 
     def take_all(self, shape: Shape, placements: Sequence[Placement]) -> None:

@@ -7,18 +7,27 @@ turn ends, a job leaves, or one comes. (By count they fit whenever their places 
 makes no difference.)
 """
 
+import heapq
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from schedulearn.core.control.allocation import Decision, Grant, Undo, place_elsewhere
 from schedulearn.core.control.hysteresis import pays_to_move
-from schedulearn.core.control.ledger import Ledger
+from schedulearn.core.control.ledger import Ledger, NodeLedger
 from schedulearn.core.control.queue import Queue
 from schedulearn.core.control.running_jobs import RunningJobs, rank
-from schedulearn.core.control.suspension import SharedPlaces
-from schedulearn.core.domain.ids import NodeName
-from schedulearn.core.domain.job import Job
-from schedulearn.core.domain.resources import CPUS, GPUS
-from schedulearn.core.policies.stages import Facts, Memory, NoPlace, Policy
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.job import Job, Placement, grouped
+from schedulearn.core.domain.node import NodeState
+from schedulearn.core.domain.resources import CPUS, EPSILON, GPUS
+from schedulearn.core.policies.stages import Facts, Key, Memory, NoPlace, Policy
+
+
+class Unsettled(NamedTuple):
+    """Where something has changed since turns were last decided upon, and who was promised something on each node."""
+
+    nodes: Collection[NodeName]
+    there: Mapping[NodeName, Collection[JobId]]
 
 
 def only_turns(policy: Policy, queue: Queue, adjustable: Mapping[str, RunningJobs]) -> bool:
@@ -29,7 +38,7 @@ def only_turns(policy: Policy, queue: Queue, adjustable: Mapping[str, RunningJob
 
 
 def take_turns(
-    unsettled: Collection[NodeName],
+    unsettled: Unsettled,
     policy: Policy,
     queue: Queue,
     ledger: Ledger,
@@ -38,40 +47,136 @@ def take_turns(
     undo: Undo,
     decision: Decision,
 ) -> None:
-    """What the allocate stage would give and refuse among the jobs on these nodes, and on those connected with them."""
-    run, suspended = _concerned(unsettled, running.values(), queue.suspended[GPUS].values())
-    if not suspended:
-        return  # those who run have had room together since they were last decided upon
-    ranked = [(rank(job, policy.order, queue.facts, now), job) for job in run]
-    ranked += [(queue.key(job), job) for job in suspended]
-    places, stays = SharedPlaces(ledger, undo, run, suspends=True), set()
-    for _, job in sorted(ranked):  # ranks never tie
-        if places.put(job):
-            stays.add(job.id)
-            if not job.placements:
-                decision.grants.append(Grant(job.id, job.suspended_at))
-        elif not job.placements:
-            decision.refusals[job.shape] = (job.id, NoPlace())
-    stopped = [job for job in run if job.id not in stays]
-    places.clear()  # also where nobody was suspended: who has lost its place no longer has it
-    stopped = move_stopped(stopped, GPUS, policy, queue.facts, ledger, undo, decision.memory, now, decision.grants)
+    """What the allocate stage would give and refuse among those for whom that may be something else than before."""
+    contest = _Contest(unsettled.there, policy, queue, ledger, running, now)
+    try:
+        contest.settle(unsettled.nodes)
+    finally:
+        contest.end()
+    decision.grants += [Grant(job.id, job.suspended_at) for job in contest.go_on]
+    decision.refusals.update({job.shape: (job.id, NoPlace()) for job in contest.refused})
+    stopped = [job for number, job in running.items() if number in contest.lost] if contest.lost else []
+    freed = sum(_slots(job) for job in stopped) - sum(_slots(job) for job in contest.go_on)
+    if stopped and (contest.is_odd or ledger.free_slots(GPUS) + freed > EPSILON):
+        for job in stopped:
+            undo.give_back(job.shape.rest, job.placements)
+        for job in contest.go_on:
+            undo.take(job.shape, job.suspended_at)
+        stopped = move_stopped(stopped, GPUS, policy, queue.facts, ledger, undo, decision.memory, now, decision.grants)
     decision.stops += [job.id for job in stopped]
 
 
-def _concerned(
-    unsettled: Collection[NodeName], running: Iterable[Job], suspended: Iterable[Job]
-) -> tuple[list[Job], list[Job]]:
-    """Those who run and those who are suspended on these nodes, or on nodes that one of them is on, and so on."""
-    nodes = set(unsettled)
-    by_nodes = [(job, {placement.node for placement in job.placements}) for job in running]
-    waiting = [(job, {placement.node for placement in job.suspended_at}) for job in suspended]
-    spread = [there for _, there in (*by_nodes, *waiting) if len(there) > 1]
-    while more := [there for there in spread if not there.isdisjoint(nodes) and not there <= nodes]:
-        nodes.update(*more)
-    return (
-        [job for job, there in by_nodes if not there.isdisjoint(nodes)],
-        [job for job, there in waiting if not there.isdisjoint(nodes)],
-    )
+def _slots(job: Job) -> float:
+    return len(job.placements or job.suspended_at) * job.shape.slots
+
+
+class _Contest:
+    """Jobs are looked at in their order, beginning with those on the nodes where something has changed.
+
+    Of whom nothing has changed on any node it is known how it was decided: who runs stays, who is suspended waits. A
+    job that loses its place makes a difference to those who come later on its nodes; one that goes on, to those who
+    run there and come later. What is free for the next one is counted on the nodes of the ledger, past its indexes.
+    """
+
+    def __init__(
+        self,
+        there: Mapping[NodeName, Collection[JobId]],
+        policy: Policy,
+        queue: Queue,
+        ledger: Ledger,
+        running: RunningJobs,
+        now: float,
+    ) -> None:
+        self.go_on: list[Job] = []  # in order
+        self.refused: list[Job] = []
+        self.lost: set[JobId] = set()
+        self.is_odd = False  # is a node among them that takes no new jobs?
+        self._there, self._order, self._queue, self._ledger = there, policy.order, queue, ledger
+        self._running, self._suspended, self._now = running, queue.suspended[GPUS], now
+        self._line: list[tuple[Key, Job]] = []  # a heap of those who are still to be looked at
+        self._seen: set[JobId] = set()  # those who are or were in it
+        self._counted: dict[NodeName, NodeLedger | None] = {}  # nodes where what is free is counted along
+        self._before: list[tuple[NodeLedger, Any]] = []
+
+    def settle(self, nodes: Collection[NodeName]) -> None:
+        for node in nodes:
+            self._look_again(node, ())
+        while self._line:
+            key, job = heapq.heappop(self._line)
+            if job.placements:
+                self._stay(job, key)
+            elif self._go_on(job, key):
+                self.go_on.append(job)
+            else:
+                self.refused.append(job)
+
+    def end(self) -> None:
+        """Leave the ledger as it was."""
+        for node, before in self._before:
+            node.reset(before)
+
+    def _stay(self, job: Job, key: Key) -> None:
+        places = grouped(job.placements)
+        if self._take(job, [pair for pair in places if pair[0].node in self._counted]):
+            return
+        self.lost.add(job.id)
+        for placement, _ in places:
+            self._look_again(placement.node, key)
+
+    def _go_on(self, job: Job, key: Key) -> bool:
+        places = grouped(job.suspended_at)
+        if not all(self._fits(job, *pair) for pair in places if pair[0].node in self._counted):
+            return False
+        for placement, _ in places:
+            self._count(placement.node, key)
+        return self._take(job, places)
+
+    def _fits(self, job: Job, placement: Placement, count: int) -> bool:
+        node = self._counted[placement.node]
+        if node is None or (node.node.state is NodeState.LOST and not job.placements):
+            return bool(job.placements)
+        return node.fits(job.shape.rest.per_worker, placement.devices, count)
+
+    def _take(self, job: Job, places: Iterable[tuple[Placement, int]]) -> bool:
+        """All of these, or none: what fits by itself may not do so together."""
+        taken, amounts = list[tuple[NodeLedger, Placement, int]](), job.shape.rest.per_worker
+        for placement, count in places:
+            if not self._fits(job, placement, count):
+                for node, was, so_many in taken:
+                    node.give_back(amounts, was.devices, so_many)
+                return False
+            if there := self._counted[placement.node]:
+                there.take(amounts, placement.devices, count)
+                taken.append((there, placement, count))
+        return True
+
+    def _look_again(self, name: NodeName, after: Key) -> None:
+        """At all on this node who come after this key."""
+        self._count(name, after)
+        for number in self._there.get(name, ()):
+            job = self._suspended.get(number)
+            if job and number not in self._seen and (key := self._queue.key(job)) > after:
+                self._seen.add(number)
+                heapq.heappush(self._line, (key, job))
+
+    def _count(self, name: NodeName, after: Key) -> None:
+        """From this key on count what is free on the node: who comes later and runs there has to be looked at."""
+        if name in self._counted:
+            return
+        node = self._counted[name] = self._ledger.node(name)
+        if node:
+            self._before.append((node, node.remembered()))
+            self.is_odd = self.is_odd or node.node.state is not NodeState.UP
+        for number in self._there.get(name, ()):
+            job = self._running.get(number)
+            if job is None or (key := rank(job, self._order, self._queue.facts, self._now)) < after:
+                continue
+            for placement, count in grouped(job.placements):
+                if node and placement.node == name:
+                    node.give_back(job.shape.rest.per_worker, placement.devices, count)
+            if number not in self._seen:
+                self._seen.add(number)
+                heapq.heappush(self._line, (key, job))
 
 
 def move_stopped(
