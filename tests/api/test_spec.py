@@ -12,7 +12,16 @@ from pydantic import ValidationError
 from schedulearn.api.body.pattern import check_pattern
 from schedulearn.api.body.spec import JobIn, default_name, spec_out
 from schedulearn.core.domain.ids import JobId
-from schedulearn.core.domain.spec import JobSpec, Launcher, Metric, Preemptible, Target, WorkerResources, Workers
+from schedulearn.core.domain.spec import (
+    Batches,
+    JobSpec,
+    Launcher,
+    Metric,
+    Preemptible,
+    Target,
+    WorkerResources,
+    Workers,
+)
 from schedulearn.service.gateway.admission import check_possible
 
 NOW = 1_800_000_000.0
@@ -64,6 +73,7 @@ def test_workers(written: Any, meant: Workers) -> None:
         ({"notify": [{"failed": "https://h.example/x"}]}, "notify", ("failed:https://h.example/x",)),
         ({}, "max_restarts", 0),
         ({}, "priority", 50),
+        ({"batch": "32..512"}, "batch", Batches(32, 512)),
         ({"resources": {"cpus": "0.5..4"}}, "resources", WorkerResources(cpus_min=0.5, cpus_max=4.0)),
         ({"resources": {"memory": "4GB"}}, "resources", WorkerResources(memory=4 * 10**9)),
         ({"resources": {"gpus": 1, "gpu_type": "A100"}}, "resources", WorkerResources(gpus=1, gpu_type="A100")),
@@ -146,7 +156,9 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"deadline": -1}, "deadline", "6h"),
     ({"max_restarts": -1}, "max_restarts", "at least 0"),
     ({"steps": 0}, "steps", "at least 1"),
-    ({"batch_sizes": [0]}, "batch_sizes.0", "at least 1"),
+    ({"batch": 32}, "batch", "32..512"),
+    ({"batch": "512..32"}, "batch", "32..512"),
+    ({"batch": "0..32"}, "batch", "32..512"),
     ({"preemptible": "perhaps"}, "preemptible", "auto, true or false"),
     ({"launcher": "mpi"}, "launcher", "torchrun"),
     ({"launcher": "horovod", "command": "horovodrun -np 2 python train.py"}, "command", "what each process runs"),
@@ -273,6 +285,7 @@ values = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0
 worker_counts = st.lists(st.integers(1, 100), min_size=3, max_size=3).map(lambda n: Workers(*sorted(n)))
 cores = st.lists(st.floats(0.01, 1e4), min_size=2, max_size=2).map(sorted)
 seconds = st.integers(1, 10**6).map(float)
+batches = st.lists(st.integers(1, 10**6), min_size=2, max_size=2).map(lambda sizes: Batches(*sorted(sizes)))
 
 
 @st.composite
@@ -293,7 +306,7 @@ def specs(draw: Any) -> JobSpec:
         workers=workers,
         resources=WorkerResources(gpus, draw(st.none() | names) if gpus else None, low, high, draw(size), draw(size)),
         steps=draw(st.none() | st.integers(1, 10**9)),
-        batch_sizes=tuple(draw(st.lists(st.integers(1, 4096), max_size=3))),
+        batch=draw(st.none() | batches),
         priority=draw(st.integers(0, 100)),
         deadline=draw(st.none() | seconds.map(lambda s: NOW + s)),
         time_limit=draw(st.none() | seconds),

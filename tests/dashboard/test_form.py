@@ -21,7 +21,8 @@ FULL = {
     "workers": "1..4", "cpus": "0.5..4", "memory": "4GB", "gpus": "1", "gpu_type": "A100", "shm": "1GB",
     "priority": "60", "time_limit": "6h", "deadline": "2d", "depends_on": "16, 17", "max_restarts": "2",
     "grace": "1m", "preemptible": "false", "notify": "ann@lab bob@example.org", "metric": "acc", "goal": "max",
-    "target": "acc=0.9:stop", "steps": "100", "pattern": r"acc (\d\.\d+)", "image": "pytorch/pytorch",
+    "target": "acc=0.9:stop", "steps": "100", "pattern": r"acc (\d\.\d+)",
+    "batch": "32..512", "image": "pytorch/pytorch",
     "setup": "pip install x\napt-get y", "mount": "/data\n/scratch:/out:rw",
 }  # fmt: skip
 
@@ -41,7 +42,7 @@ def test_every_field_of_the_spec_is_in_the_form() -> None:
         for name in schema["properties"]
         for part in (schema["$defs"][inner[name]]["properties"] if name in inner else [""])
     }
-    without = {"workdir", "snapshot", "batch_sizes"}  # files come from a copy; batch sizes have no effect yet
+    without = {"workdir", "snapshot"}  # files come from a copy
     assert {field.path for field in form.FIELDS.values()} == paths - without
     assert set(FULL) == set(form.FIELDS), "this test fills in all of them"
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from schedulearn.core.domain.ids import AttemptId, JobId, WorkerId
 from schedulearn.core.domain.spec import (
+    Batches,
     JobSpec,
     Launcher,
     Metric,
@@ -31,8 +32,13 @@ _specs = st.builds(
     depends_on=st.lists(st.integers(1, 99).map(JobId)).map(tuple),
     metric=st.builds(Metric, name=st.text()),
     target=st.none() | st.builds(Target, value=st.floats(allow_nan=False)),
+    batch=st.none() | st.builds(Batches, st.integers(1, 9), st.integers(9, 99)),
     deadline=st.none() | st.floats(0, 1e10),
 )
+
+
+def test_what_was_stored_with_a_field_that_is_gone_is_read() -> None:
+    assert spec_from_dict({"name": "a", "command": "b", "batch_sizes": [32]}) == JobSpec("a", "b")
 
 
 @given(_specs)

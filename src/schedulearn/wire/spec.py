@@ -115,7 +115,9 @@ FIELDS = (
     Field("steps", "count", about="how many there are in all, if known",
           option=Option("N", "Total number of steps, if known."),
           entry=Entry("Steps", "in all", "number", "unknown")),
-    Field("batch_sizes", "counts", []),
+    Field("batch", "batch",
+          option=Option("N..M", "Let the scheduler choose the batch size: 32..512."),
+          entry=Entry("Batch size", "32..512: may be chosen in this range", usual="fixed")),
     Field("metric.name", "line", "loss",
           option=Option("NAME", "The number to watch; usual is loss.", "metric"),
           entry=Entry("Metric", "the number to watch")),
@@ -165,7 +167,7 @@ GROUPS = {
     "When it runs": (
         "priority", "time_limit", "deadline", "depends_on", "max_restarts", "grace", "preemptible", "notify",
     ),
-    "How its progress is followed": ("metric", "goal", "target", "steps", "pattern"),
+    "How its progress is followed": ("metric", "goal", "target", "steps", "batch", "pattern"),
     "In a container": ("image", "setup", "mount"),
 }  # fmt: skip
 

@@ -34,6 +34,7 @@ from schedulearn.core.domain.notice import parse_address
 from schedulearn.core.domain.spec import (
     STOP,
     YIELD,
+    Batches,
     Launcher,
     Preemptible,
     Workers,
@@ -51,6 +52,7 @@ _NUMBER_TEXT = r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]
 _TARGET = ("metric", "value", "then")
 _NOT_THEN = "^(?!then$)[^\\u0000]*$"
 _COUNT_TEXT = r"(?:10000|[1-9][0-9]{0,3})"  # 1 to MAX_WORKERS
+_BATCH_TEXT = r" *([1-9][0-9]{0,8}) *\.\. *([1-9][0-9]{0,8}) *"
 _WORKERS_TEXT = rf" *{_COUNT_TEXT} *(?:\.\. *{_COUNT_TEXT} *)?"
 
 
@@ -105,6 +107,14 @@ def _env_value(name: Any, value: Any) -> str:
     if len(text := str(value)) > _MAX_COMMAND:
         raise invalid(f"{short(name)} is too long", f"at most {_MAX_COMMAND} characters", field=short(name)[1:-1])
     return text
+
+
+def _batch(value: Any) -> Any:
+    found = re.fullmatch(_BATCH_TEXT, value) if isinstance(value, str) else None
+    sizes = [int(size) for size in found.groups()] if found else [0]
+    if not found or sizes != sorted(sizes):
+        raise invalid(f"{short(value)} is not a range of batch sizes", "two whole numbers, such as 32..512")
+    return Batches(*sizes)
 
 
 def _preemptible(value: Any) -> Any:
@@ -239,6 +249,11 @@ TargetField = Annotated[
         }
     ),
 ]
+BatchField = Annotated[
+    Batches,
+    BeforeValidator(_batch),
+    WithJsonSchema({"type": "string", "pattern": f"^(?:{_BATCH_TEXT})$", "description": "a range such as 32..512"}),
+]
 PreemptibleField = Annotated[
     Preemptible, BeforeValidator(_preemptible), WithJsonSchema({"enum": ["auto", "true", "false", True, False]})
 ]
@@ -311,10 +326,10 @@ Pattern = Annotated[str, AfterValidator(check_pattern), Field(json_schema_extra=
 # By the names that `schedulearn.wire.spec` has for them.
 KINDS: dict[str, Any] = {
     "addresses": _many(AddressField, 20),
+    "batch": BatchField,
     "command": Command,
     "cores": Cores,
     "count": _whole(1, 10**12),
-    "counts": _many(_whole(1, 10**12), 100),
     "cpus": CpuRange,
     "deadline": Deadline,
     "duration": Duration,

@@ -224,6 +224,7 @@ def _cpus_out(resources: WorkerResources) -> float | str:
 
 # Kinds that are not written as they are kept.
 _WRITTEN: dict[str, Callable[[JobSpec], Any]] = {
+    "batch": lambda spec: str(spec.batch) if spec.batch else None,
     "command": lambda spec: spec.command if isinstance(spec.command, str) else list(spec.command) or None,
     "cpus": lambda spec: _cpus_out(spec.resources),
     "deadline": lambda spec: None if spec.deadline is None else iso(spec.deadline),

@@ -49,6 +49,10 @@ def _options(
         bool,
         typer.Option("--elastic", help="Let jobs without a range of workers have 1 to twice as many as they ask for."),
     ] = False,
+    goodput: Annotated[
+        bool,
+        typer.Option("--goodput", help="Let the jobs of a pollux workload leave their batch size to the scheduler."),
+    ] = False,
     restart_cost: Annotated[Duration, option("S", "Time lost when a job starts again.")] = "0",
     first_start: Annotated[Duration, option("S", "Time lost when a job starts for the first time.")] = "0",
     rounds: Annotated[Duration, option("S", "Decide only so often; 0: whenever something happens.")] = "0",
@@ -97,7 +101,7 @@ def studies_of(given: Mapping[str, Any], policies: list[str], traces: Sequence[s
     from schedulearn.lab.sim.run import BadRequest, Request
     from schedulearn.lab.sim.several import prepare_all
 
-    names = ("format", "profiles", "oracle", "elastic", "restart_cost", "first_start", "rounds", "like",
+    names = ("format", "profiles", "oracle", "elastic", "goodput", "restart_cost", "first_start", "rounds", "like",
              "checkpoint_every", "locality_penalty", "bandwidth", "node_mtbf", "node_repair", "seed", "jobs", "strict",
              "cluster")  # fmt: skip
     request = Request(

@@ -43,6 +43,17 @@ class Workers:
 
 
 @dataclass(frozen=True, slots=True)
+class Batches:
+    """The batch sizes, of all workers together, that a scheduler may choose for a job."""
+
+    min: int
+    max: int
+
+    def __str__(self) -> str:
+        return f"{self.min}..{self.max}"
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerResources:
     """What each worker needs."""
 
@@ -93,7 +104,7 @@ class JobSpec:
     workers: Workers = Workers()
     resources: WorkerResources = WorkerResources()
     steps: int | None = None
-    batch_sizes: tuple[int, ...] = ()
+    batch: Batches | None = None  # None: the batch size is the program's own affair
     priority: int = 50
     deadline: float | None = None  # seconds since the epoch
     time_limit: float | None = None  # seconds of running, over all attempts
@@ -118,7 +129,7 @@ def spec_to_dict(spec: JobSpec) -> dict[str, Any]:
 
 def spec_from_dict(data: Mapping[str, Any]) -> JobSpec:
     """The inverse of `spec_to_dict`."""
-    return JobSpec(**{name: _read(_TYPES[name], value) for name, value in data.items()})
+    return JobSpec(**{name: _read(_TYPES[name], value) for name, value in data.items() if name not in _GONE})
 
 
 def _read(types: tuple[Any, ...], value: Any) -> Any:
@@ -135,5 +146,6 @@ def _read(types: tuple[Any, ...], value: Any) -> Any:
     return value
 
 
+_GONE = frozenset({"batch_sizes"})  # fields that jobs were stored with, and that never had an effect
 # What each field may be: the type that is declared, or those of a union.
 _TYPES = {name: (hint, *get_args(hint)) for name, hint in get_type_hints(JobSpec).items()}

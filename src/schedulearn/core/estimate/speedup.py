@@ -6,14 +6,14 @@ pulls it onto the measured points. So a measured n has its measured value, and t
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import combinations
 
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 
-_TRUSTED = 2  # growth is believed up to so many times the largest size measured
+TRUSTED = 2  # growth is believed up to so many times the largest size measured
 _LEAST_POINTS = 3  # the model has three parameters
-_PER_WORKER = 2  # the place of c·(n − 1) among them
+_ALONE = (0, 1)  # the places of a and b/n among them: one is needed, or T(1) = 0
 
 Curve = Callable[[int], float]
 
@@ -31,7 +31,7 @@ def fit_speedup(step_times: Mapping[int, Sequence[float]], most: int, prior: Spe
     base = min(times)
     measured = {n: min(float(n), base * times[base] / times[n]) for n in sorted(times)}
     curve = _pulled(_shape(times, most, prior), measured)
-    return SpeedUp.of(lambda n: _careful(curve, n, base, _TRUSTED * max(times)), most)
+    return SpeedUp.of(lambda n: _careful(curve, n, base, TRUSTED * max(times)), most)
 
 
 def _medians(step_times: Mapping[int, Sequence[float]]) -> dict[int, float]:
@@ -80,20 +80,26 @@ def fit_step_time(times: Mapping[int, float]) -> Curve:
     """
     columns: list[Curve] = [lambda _: 1.0, lambda n: 1 / n, lambda n: n - 1.0]
     usable = columns if len(times) >= _LEAST_POINTS else columns[:2]
-    rows = [[column(n) / t for column in usable] for n, t in times.items()]
-    best, best_error = [0.0] * len(usable), math.inf
-    for size in range(1, len(usable) + 1):
-        for chosen in combinations(range(len(usable)), size):
+    weights = least_relative_error([[column(n) / t for column in usable] for n, t in times.items()], _ALONE)
+    return lambda n: sum(w * column(n) for w, column in zip(weights, usable, strict=True))
+
+
+def least_relative_error(rows: Sequence[Sequence[float]], needed: Collection[int]) -> list[float]:
+    """Weights ≥ 0 with rows · weights ≈ 1, of which at least one of those `needed` is above 0."""
+    width = len(rows[0])
+    best, best_error = [0.0] * width, math.inf
+    for size in range(1, width + 1):
+        for chosen in combinations(range(width), size):
             found = _least_squares([[row[i] for i in chosen] for row in rows])
-            if found is None or min(found) <= 0 or chosen == (_PER_WORKER,):  # that alone would make T(1) = 0
+            if found is None or min(found) <= 0 or not set(chosen) & set(needed):
                 continue
-            weights = [0.0] * len(usable)
+            weights = [0.0] * width
             for i, weight in zip(chosen, found, strict=True):
                 weights[i] = weight
             error = sum((1 - sum(w * x for w, x in zip(weights, row, strict=True))) ** 2 for row in rows)
             if error < best_error:
                 best, best_error = weights, error
-    return lambda n: sum(w * column(n) for w, column in zip(best, usable, strict=True))
+    return best
 
 
 def _least_squares(rows: Sequence[Sequence[float]]) -> list[float] | None:

@@ -93,6 +93,7 @@ class _Agenda:
     next_arrival: int = 0
     ends: list[_Due] = field(default_factory=list)
     targets: list[_Due] = field(default_factory=list)  # reached then
+    phases: list[_Due] = field(default_factory=list)  # of training, that end then
     nodes: list[tuple[float, int, bool]] = field(default_factory=list)  # (time, node, is it back?)
 
 
@@ -159,7 +160,9 @@ class Simulation:
         self._now = now
         if self.facts.learn(now):
             self.state.stale = True
+            self._adapt(now)
         self._ends(now)
+        self._phases(now)
         self._targets(now)
         self._node_events(now)
         self._arrivals(now)
@@ -198,7 +201,7 @@ class Simulation:
 
     def _next_time(self) -> float:
         agenda, state = self._agenda, self.state
-        for heap in (agenda.ends, agenda.targets):
+        for heap in (agenda.ends, agenda.targets, agenda.phases):
             while heap and self._is_stale(heap[0]):
                 heapq.heappop(heap)
         coming = _NEVER
@@ -211,8 +214,9 @@ class Simulation:
         shared = self._machines.next_wake() if self._machines else None
         failure = agenda.nodes[0][0] if agenda.nodes else None
         target = agenda.targets[0][0] if agenda.targets else None
+        phase = agenda.phases[0][0] if agenda.phases else None
         news, wake = self.facts.next_news(), self._next_decision()
-        for time in (failure, target, news, state.next_timer(), wake, shared):
+        for time in (failure, target, phase, news, state.next_timer(), wake, shared):
             if time is not None and time < coming:
                 coming = time
         return coming
@@ -277,6 +281,25 @@ class Simulation:
         heapq.heappush(self._agenda.ends, (end, model.job.id, model.version))
         if (at := model.reaches_target_at()) < end:
             heapq.heappush(self._agenda.targets, (at, model.job.id, model.version))
+        if (at := model.phase_ends_at()) < end:
+            heapq.heappush(self._agenda.phases, (at, model.job.id, model.version))
+
+    def _phases(self, now: float) -> None:
+        """Trainings that get on to their next phase, in which gradients are more or less noisy."""
+        for model in self._due(self._agenda.phases, now):
+            model.enter(model.phase + 1)
+            self._new_pace(model, now)
+
+    def _adapt(self, now: float) -> None:
+        """More is known: jobs that adapt their batch size may be told another one."""
+        for model in self.models.values():
+            if model.trace.adaptive and model.runs and model.is_other(self.facts.batch(model.job)):
+                self._new_pace(model, now)
+
+    def _new_pace(self, model: JobModel, now: float) -> None:
+        rate = self._rate(model)
+        self._plan_end(model, model.change_rate(now, rate))
+        self.facts.runs(model, max(now, model.since), rate)
 
     def _targets(self, now: float) -> None:
         """Jobs whose training is good enough. Commands that stop them are carried out with the others."""
@@ -339,7 +362,7 @@ class Simulation:
         apply(self.state, ev.AttemptStarted(now, job.attempt_id))
         model = self.models[job.id]
         cost = model.restart_cost if job.attempt > 1 else self.options.first_start
-        begins, rate = now + cost, model.rate
+        begins, rate = now + cost, self._rate(model)
         self._plan_end(model, model.run(begins, rate))
         self.facts.runs(model, begins, rate)
         if self._machines:
@@ -360,6 +383,12 @@ class Simulation:
         if self._machines:
             self._machines.arrived(model, now)
         self.recorder.started(job, now)
+
+    def _rate(self, model: JobModel) -> float:
+        """How fast it goes where it is; one that adapts its batch size is told the best that is known."""
+        if model.trace.adaptive:
+            model.train_with(self.facts.batch(model.job))
+        return model.rate
 
     # --- machines that are shared
 

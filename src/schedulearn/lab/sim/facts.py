@@ -17,6 +17,9 @@ class SimulatedFacts(Facts, Protocol):
     def begin(self, models: dict[JobId, JobModel]) -> None:
         """The jobs that are there, now and later."""
 
+    def batch(self, job: Job) -> int | None:
+        """The batch size that it is told to train with now; None: the best in truth."""
+
     def work(self, job: Job, now: float) -> Estimate | None:
         """Core-seconds that it still takes; None where nothing is known."""
 
@@ -39,9 +42,9 @@ class SimulatedFacts(Facts, Protocol):
 class OracleFacts:
     """True durations, speed-ups and costs. Implements `SimulatedFacts`."""
 
-    steady = True
-
-    def __init__(self) -> None:
+    def __init__(self, *, steady: bool = True) -> None:
+        """`steady`: does no job adapt its batch size, by which curves change?"""
+        self.steady = steady
         self._models: dict[JobId, JobModel] = {}
 
     def remaining(self, job: Job, now: float) -> float:
@@ -59,7 +62,8 @@ class OracleFacts:
         return self._models[job.id].speedup
 
     def known(self, job: Job, now: float) -> Known:  # noqa: ARG002 - it never changes
-        return Known(True, self._models[job.id].trace.speedup is not None, True, True)
+        trace = self._models[job.id].trace
+        return Known(True, trace.speedup is not None or trace.adaptive is not None, True, True)
 
     def restart_cost(self, job: Job) -> float:
         return self._models[job.id].restart_cost
@@ -72,6 +76,9 @@ class OracleFacts:
 
     def begin(self, models: dict[JobId, JobModel]) -> None:
         self._models = models
+
+    def batch(self, job: Job) -> int | None:  # noqa: ARG002 - it is always the best
+        return None
 
     def work(self, job: Job, now: float) -> Estimate | None:
         work = self.remaining(job, now) * self._models[job.id].trace.cpus * job.shape.workers.want

@@ -24,11 +24,9 @@ from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.estimate.restarts import GUESS, Restart, RestartCosts
 from schedulearn.core.estimate.scaling import StepTime, StepTimes
 from schedulearn.core.policies.stages import Known
+from schedulearn.lab.sim.adapting import MEASURING, Adapting
 from schedulearn.lab.sim.facts import newest
 from schedulearn.lab.sim.model import JobModel
-
-_MEASURING = 20.0  # seconds of work at one size after which its step time is known: a few stretches of steps
-
 
 _News = tuple[float, JobId, int, float]  # (when, job, version of its model, work in a second)
 
@@ -48,6 +46,7 @@ class LearnedFacts:
         self._models: dict[JobId, JobModel] = {}
         self._history, self._estimates = History(), JobEstimates()
         self._step_times, self._restart_costs = StepTimes(), RestartCosts()
+        self._adapting = Adapting()
         self._speeds: list[_News] = []  # that will be known when a job has run like this for a while
         self._restarts: list[_News] = []  # that will have been measured when a job is back at work
         self._at_submit: dict[JobId, Estimate | None] = {}
@@ -76,9 +75,16 @@ class LearnedFacts:
     def speedup(self, job: Job) -> SpeedUp:
         return self._learned_speedup(job) or assumed_speedup(job.shape.workers.max)
 
+    def batch(self, job: Job) -> int | None:
+        return self._adapting.goodputs.batch(job, job.workers) or self._models[job.id].trace.batch
+
     def known(self, job: Job, now: float) -> Known:
         has_cost = self._learned_cost(job) is not None
-        return Known(self.estimate(job, now) is not None, self._learned_speedup(job) is not None, has_cost, False)
+        if job.spec.batch:
+            has_curve = self._adapting.goodputs.is_measured(job)
+        else:
+            has_curve = self._learned_speedup(job) is not None
+        return Known(self.estimate(job, now) is not None, has_curve, has_cost, False)
 
     def restart_cost(self, job: Job) -> float:
         cost = self._learned_cost(job)
@@ -106,16 +112,18 @@ class LearnedFacts:
         job, workers = model.job, model.job.shape.workers
         if job.attempt > 1 and not self._restart_costs.knows(job.id, job.attempt):
             heapq.heappush(self._restarts, (begins, job.id, model.version, rate))
-        if workers.max > workers.min and job.workers not in self._step_times.of(job.id, job.spec.name):
-            heapq.heappush(self._speeds, (begins + _MEASURING, job.id, model.version, rate))
+        if job.spec.batch:
+            self._adapting.runs(model, begins)
+        elif workers.max > workers.min and job.workers not in self._step_times.of(job.id, job.spec.name):
+            heapq.heappush(self._speeds, (begins + MEASURING, job.id, model.version, rate))
 
     def next_news(self) -> float | None:
         while self._speeds and self._is_stale(self._speeds[0]):
             heapq.heappop(self._speeds)
-        return self._speeds[0][0] if self._speeds else None
+        return min(self._speeds[0][0] if self._speeds else math.inf, self._adapting.next_news())
 
     def learn(self, now: float) -> bool:
-        is_news = False
+        is_news = self._adapting.learn(self._models, now)
         for job, rate in self._known_by(self._speeds, now):
             is_news = True
             self._step_times.learn(StepTime(job.id, job.user, job.spec.name, job.workers, 1 / rate))
@@ -131,6 +139,7 @@ class LearnedFacts:
         self._history.learn(estimates.finished(job, now))
         self._estimates.ended(job, now)
         self._waiting.pop(job.id, None)
+        self._adapting.ended(job)
         if (estimate := self._at_submit.pop(job.id, None)) is not None:
             self._pairs.append((estimate, seconds))
 
@@ -160,6 +169,8 @@ class LearnedFacts:
         return model is None or model.version != news[2]
 
     def _learned_speedup(self, job: Job) -> SpeedUp | None:
+        if job.spec.batch:
+            return self._adapting.goodputs.speedup(job)
         most = job.shape.workers.max
         return self._step_times.speedup(job.id, job.user, job.spec.name, most) if most > 1 else None
 

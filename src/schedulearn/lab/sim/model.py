@@ -3,9 +3,10 @@
 import math
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Sequence
 
 from schedulearn.core.domain.ids import JobId
-from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.learning import LearningCurve
 from schedulearn.core.domain.spec import STOP, JobSpec, Launcher, Metric, Preemptible, WorkerResources, Workers
 from schedulearn.core.domain.speedup import assumed_speedup
@@ -25,15 +26,19 @@ class JobModel:
 
     __slots__ = (
         *("_left", "_log", "_owed", "_rate", "_since"),
-        *("_locality", "good_enough", "job", "lost", "restart_cost", "saved"),
+        *("_locality", "batch", "good_enough", "job", "lost", "phase", "restart_cost", "saved"),
         *("spared", "speedup", "trace", "version"),
     )
 
     def __init__(self, job: Job, trace: TraceJob, restart_cost: float = 0.0, locality: Locality = _NO_NETWORK) -> None:
         self.job, self.trace = job, trace
         self.restart_cost = restart_cost  # seconds in which it makes no progress when it is started again
+        self.phase = 0  # of its training, if it adapts its batch size
+        self.batch = trace.batch
         self.speedup = trace.speedup or assumed_speedup(job.shape.workers.max)
         self._locality = locality
+        if trace.adaptive:
+            self.speedup = trace.adaptive.speedup(0)
         self.version = 0  # tells an end that was planned before a change from the present one
         self.saved = trace.duration  # work left at the last checkpoint
         self.lost = 0.0  # work that had to be done again
@@ -50,9 +55,11 @@ class JobModel:
         job, want = self.job, self.trace.gpus
         if not want:
             return 1.0  # how fast it is is for the machine that it shares to say
-        there = Counter(placement.node for placement in job.placements)
+        there = {placement.node for placement in job.placements}
+        if self.trace.adaptive:
+            return self.trace.adaptive.rate(self.phase, spread(job.placements), self.batch)
         if self.trace.placed:
-            return self.trace.placed(tuple(sorted(there.values()))) / self.speedup(want)
+            return self.trace.placed(spread(job.placements)) / self.speedup(want)
         rate = 1.0 if job.workers == want else self.speedup(job.workers) / self.speedup(want)
         return (
             rate if len(there) < 2 else rate * (1 - self._locality.loss(self.trace, self.speedup, job.workers, there))
@@ -62,12 +69,13 @@ class JobModel:
     def locality_penalty(self) -> float:
         """The part of its speed that it loses on several nodes; measured: on two."""
         trace, workers = self.trace, self.job.workers or self.trace.gpus
+        placed = trace.adaptive.placed if trace.adaptive else trace.placed
         if workers < 2:
             return 0.0
-        if trace.placed is None:
+        if placed is None:
             return self._locality.loss(trace, self.speedup, workers)
         half = trace.gpus // 2
-        return max(0.0, 1 - trace.placed((half, trace.gpus - half)) / trace.placed((trace.gpus,))) if half else 0.0
+        return max(0.0, 1 - placed((half, trace.gpus - half)) / placed((trace.gpus,))) if half else 0.0
 
     def left(self, now: float) -> float:
         """Work left. While a restart is under way (`now` is before its end) nothing of it gets done."""
@@ -78,6 +86,15 @@ class JobModel:
     def done(self, now: float) -> float:
         """Work done."""
         return self.trace.duration - self.left(now)
+
+    @property
+    def runs(self) -> bool:
+        return self._rate > 0
+
+    @property
+    def since(self) -> float:
+        """From when on it goes as it does now: later than now while it is being started again."""
+        return self._since
 
     def progress(self, now: float) -> float:
         """The part of its work that is done, 0 to 1."""
@@ -103,6 +120,32 @@ class JobModel:
             return math.inf
         missing = self._left - self.trace.duration * (1.0 - curve.part(self.good_enough))
         return self._since + max(0.0, missing) / self._rate
+
+    # --- of a job that adapts its batch size
+
+    def train_with(self, batch: int | None) -> None:
+        """It trains with this batch from now on where it is; None: the best."""
+        adaptive, nodes = self.trace.adaptive, spread(self.job.placements)
+        if adaptive is not None:
+            self.batch = adaptive.best(self.phase, nodes) if batch is None else adaptive.fitting(sum(nodes), batch)
+
+    def is_other(self, batch: int | None) -> bool:
+        """Whether to be told this batch size would change anything."""
+        adaptive = self.trace.adaptive
+        return adaptive is not None and batch is not None and adaptive.fitting(self.job.workers, batch) != self.batch
+
+    def phase_ends_at(self) -> float:
+        """When the present phase of its training ends; inf: it does not adapt, or stands still."""
+        if self.trace.adaptive is None or self._rate <= 0:
+            return math.inf
+        missing = self._left - self.trace.duration * (1.0 - self.trace.adaptive.ends[self.phase])
+        return self._since + max(0.0, missing) / self._rate
+
+    def enter(self, phase: int) -> None:
+        if self.trace.adaptive and phase != self.phase:
+            self.phase, self.speedup = phase, self.trace.adaptive.speedup(phase)
+
+    # ---
 
     def latest(self) -> list[float]:
         """The values by which its target is reached."""
@@ -166,6 +209,8 @@ class JobModel:
             kept = self.saved - times * checkpoint_every if times else self.saved
             self.lost += kept - left
             left = kept
+            if self.trace.adaptive:
+                self.enter(self.trace.adaptive.phase(1.0 - left / self.trace.duration))
         self.saved = self._left = left
         self._since, self._rate = now, 0.0
         self.version += 1
@@ -196,7 +241,8 @@ class SpecMaker:
         steps = _steps(trace.announced, curve) if curve else None
         goal, target = (curve.goal, trace.target) if curve else ("min", None)
         cores = 0.0 if trace.gpus else trace.cpus
-        key = (trace.name, trace.gpus, trace.workers, cores, trace.one_node, steps, goal, target)
+        batches = trace.adaptive.batches if trace.adaptive else None
+        key = (trace.name, trace.gpus, trace.workers, cores, trace.one_node, steps, goal, target, batches)
         if key not in self._made:
             workers, resources = (self._workers(trace), _GPU) if trace.gpus else self._container(trace)
             self._made[key] = JobSpec(
@@ -206,6 +252,7 @@ class SpecMaker:
                 workers=workers,
                 resources=resources,
                 steps=steps,
+                batch=batches,
                 preemptible=Preemptible.YES,
                 metric=Metric(goal=goal),
                 target=target,
@@ -235,3 +282,8 @@ def _steps(announced: float | None, curve: LearningCurve) -> int | None:
 def make_job(number: int, trace: TraceJob, spec: JobSpec) -> Job:
     at = trace.arrival
     return Job(JobId(number), spec, trace.user, submitted_at=at, deadline=trace.deadline, queued_at=at)
+
+
+def spread(placements: Sequence[Placement]) -> tuple[int, ...]:
+    """How many workers are on each node, ascending."""
+    return tuple(sorted(Counter(placement.node for placement in placements).values()))

@@ -64,7 +64,8 @@ class Request:
     first_start: str = "0"
     rounds: str = "0"
     like: str | None = None  # another simulator, whose settings are taken where nothing else was asked for
-    by_progress: bool = False  # see `traces.table.Source`
+    by_progress: bool = False  # see `traces.table.Source`, as the next
+    goodput: bool = False
     checkpoint_every: str = "0"
     locality_penalty: float = 0.0
     bandwidth: float | None = None  # Gbit/s of each node that does not name its own
@@ -126,7 +127,8 @@ class Study:
 
     def run(self, choice: Choice, progress: Progress | None = None) -> Result:
         """One of the policies. PolicyFailed if it raises an error."""
-        facts: SimulatedFacts = OracleFacts() if self.oracle else LearnedFacts()
+        adapts = any(job.adaptive for job in self.workload.jobs)
+        facts: SimulatedFacts = OracleFacts(steady=not adapts) if self.oracle else LearnedFacts()
         begin = time.perf_counter()
         try:
             result = Simulation(self.workload, self.nodes, choice.build(), self.options, facts).run(progress)
@@ -150,6 +152,8 @@ def prepare(request: Request) -> Study:
     choices = choose(request.policies, request.stages, request.params, request.seed)
     recorded = _workload(request, _slots(nodes))
     workload = made_elastic(recorded, request.seed or 0) if request.elastic else recorded
+    if request.goodput and not any(job.adaptive for job in workload.jobs):
+        raise InvalidSpec("goodput", "this workload does not say what other batch sizes would do", "one of pollux")
     _check_slots(workload, nodes)
     by_lot = (
         _takes_seed(request.trace)
@@ -291,6 +295,7 @@ def _workload(request: Request, gpus: int) -> Workload:
         jobs=request.jobs,
         gpus=gpus,
         by_progress=request.by_progress,
+        goodput=request.goodput,
     )
 
 

@@ -1,15 +1,17 @@
 """Workloads of Pollux (petuum/adaptdl): real models whose durations, speed-ups and learning curves were measured.
 
-A job's batch size is fixed. Its duration is its iterations to the last epoch times the step time with the replicas
-that its user asked for.
+A job's batch size is fixed, unless all are to adapt theirs (`Source.goodput`). Its duration is its iterations to the
+last epoch times the step time with the replicas that its user asked for.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.learning import LearningCurve
 from schedulearn.core.domain.speedup import SpeedUp
+from schedulearn.lab.traces.adaptive import Adaptive
 from schedulearn.lab.traces.fields import count, number
 from schedulearn.lab.traces.profiles import MOST_BATCH, PlacedSpeed, Profiles
 from schedulearn.lab.traces.table import Rows, Source, read_table
@@ -32,13 +34,17 @@ def read(source: Source) -> Rows[TraceJob]:
         speedup = profile.speedup(batch)
         return speedup, PlacedSpeed(profile, batch, profile.step_time(1, batch)), profile.learning(batch)
 
+    @cache
+    def adaptive(model: str, gpus: int) -> Adaptive:
+        return Adaptive(profiles.get(model), gpus)
+
     def job(line: int, fields: Sequence[str]) -> TraceJob:
         when, model, replicas, size, label = (field.strip() for field in fields)
         gpus, batch = count("num_replicas", replicas), count("batch_size", size, MOST_BATCH)
         profile = profiles.get(model)
         seconds = profile.iterations(batch, by_progress=source.by_progress) * profile.step_time(gpus, batch)
         speedup, placed, learning = curves(model, batch)
-        return TraceJob(
+        fixed = TraceJob(
             label=label or str(line),
             arrival=number("time", when),
             duration=seconds,
@@ -50,6 +56,23 @@ def read(source: Source) -> Rows[TraceJob]:
             learning=learning,
             announced=1.0,  # of its epochs
         )
+        return _adapting(fixed, adaptive(model, gpus), batch) if source.goodput else fixed
 
     jobs, problems = read_table(source, COLUMNS, job, optional=("name",))
     return jobs, problems + profiles.problems
+
+
+def _adapting(fixed: TraceJob, adaptive: Adaptive, batch: int) -> TraceJob:
+    """The same job with its batch size open: it trains as far, by statistical progress."""
+    assert fixed.learning is not None
+    metrics = [value for _, value in fixed.learning.points()]
+    return replace(
+        fixed,
+        duration=adaptive.duration,
+        workers=(1, min(MOST_WORKERS, adaptive.most)),
+        speedup=None,
+        placed=None,
+        learning=LearningCurve(zip(adaptive.ends, metrics, strict=True), fixed.learning.goal),
+        batch=batch,
+        adaptive=adaptive,
+    )

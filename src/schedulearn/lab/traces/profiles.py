@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from schedulearn.core.domain.learning import LearningCurve
+from schedulearn.core.domain.spec import Batches
 from schedulearn.core.domain.speedup import SpeedUp
 from schedulearn.lab.traces.fields import BadRow, count, duration, number, positive
 from schedulearn.lab.traces.table import Rows, Source, read_lines, read_table
@@ -54,6 +55,10 @@ class Epoch(NamedTuple):
     progress: float  # the same in iterations of the smallest batch
     grad_sqr: float  # of the gradient: the square of its mean, and its variance at the smallest batch
     grad_var: float
+
+    def gain(self, scale: float) -> float:
+        """What a step brings with a batch so many times the smallest, in steps with that."""
+        return (self.grad_var + self.grad_sqr) / (self.grad_var / scale + self.grad_sqr)
 
 
 class Profile:
@@ -118,10 +123,17 @@ class Profile:
             return curve[-1].iterations
         scale, before, iterations = batch / min(self._epochs), 0.0, 0.0
         for epoch in curve:
-            gain = (epoch.grad_var + epoch.grad_sqr) / (epoch.grad_var / scale + epoch.grad_sqr)
-            iterations += (epoch.progress - before) / gain
+            iterations += (epoch.progress - before) / epoch.gain(scale)
             before = epoch.progress
         return iterations
+
+    @property
+    def batches(self) -> Batches:
+        """From the smallest to the largest of which the learning was measured."""
+        return Batches(min(self._epochs), max(self._epochs))
+
+    def epochs(self, batch: int) -> list[Epoch]:
+        return self._curve(batch)
 
     def learning(self, batch: int) -> LearningCurve:
         """The metric after each epoch. Of epochs that end at one iteration, as a table may have it, the last counts."""

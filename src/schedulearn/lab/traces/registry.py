@@ -31,18 +31,20 @@ def load(
     jobs: int | None = None,
     gpus: int | None = None,
     by_progress: bool = False,
+    goodput: bool = False,
 ) -> Workload:
     """The workload of a file, or of `synthetic:NAME?…`.
 
     Rows that cannot be used are in `problems`; with `strict` they are an error. `jobs` keeps the first so many by
-    arrival. `gpus` is the cluster's number, for a generator whose query does not say it; `by_progress`: see `Source`.
+    arrival. `gpus` is the cluster's number, for a generator whose query does not say it. For `by_progress` and
+    `goodput` see `Source`.
     """
     if jobs is not None and jobs < 1:
         raise InvalidSpec("jobs", f"must be at least 1, not {jobs}")
     if synthetic.is_synthetic(source):
         return _first(synthetic.generate(source, gpus=gpus, jobs=jobs), jobs)
     path = Path(source)
-    file = Source(path, read_lines(path), profiles, by_progress)
+    file = Source(path, read_lines(path), profiles, by_progress, goodput)
     if not file.head:
         raise InvalidSpec("trace", f"{path} is empty")
     made, problems = _format(file, format).read(file)

@@ -27,6 +27,7 @@ class Source:
     lines: Sequence[str]
     profiles: Path | None = None  # measured profiles of the models; None: beside the file
     by_progress: bool = False  # whether jobs of such models end by statistical progress, or with their last epoch
+    goodput: bool = False  # whether such jobs leave their batch size to the scheduler
 
     @property
     def head(self) -> str:

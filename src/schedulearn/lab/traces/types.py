@@ -2,10 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from schedulearn.core.domain.learning import LearningCurve
 from schedulearn.core.domain.spec import Target
 from schedulearn.core.domain.speedup import SpeedUp
+
+if TYPE_CHECKING:
+    from schedulearn.lab.traces.adaptive import Adaptive
 
 PlacedSpeed = Callable[[tuple[int, ...]], float]  # by the workers of each node, ascending; one worker: 1
 
@@ -31,6 +35,8 @@ class TraceJob:
     target: Target | None = None  # what its metric should reach; None, or without a learning curve: nothing
     one_node: bool = False  # all its workers must be on one node
     announced: float | None = None  # steps its user said it takes, as a part of those it does; None: nothing was said
+    batch: int = 0  # size that its user asked for, where the scheduler may choose another (`adaptive`)
+    adaptive: "Adaptive | None" = None  # how fast it learns then, instead of `speedup` and `placed`
 
 
 @dataclass(frozen=True, slots=True)
