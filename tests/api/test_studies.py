@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from schedulearn.core.domain.job import Accrual
 from schedulearn.core.domain.states import JobState
 from schedulearn.service.studies import comparison
 from schedulearn.service.studies.comparison import Limits
+from schedulearn.service.studies.present import present_of
 from schedulearn.store import Point
 from support.waiting import wait_until
 
@@ -36,7 +38,7 @@ def finish(world: World, job: int, seconds: float) -> None:
     world.store.add_points(attempt.job, attempt.number, 0, "report", points)
     done = world.job(job)
     done.state, done.started_at, done.finished_at = JobState.SUCCEEDED, NOW, NOW + seconds
-    done.ran = Accrual(seconds)
+    done.ran = done.worked = Accrual(seconds)
     world.save(jobs=[done])
 
 
@@ -84,6 +86,43 @@ def test_the_history_is_replayed_on_our_servers(world: World, ann: Any, over: An
     assert report.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
     assert "history on servers.yaml" in report.text
     assert [one["name"] for one in ann.get(STUDIES).json()["studies"]] == [study["name"]]
+
+
+def test_what_if_on_the_queue_as_it_is(world: World, ann: Any, over: Any) -> None:
+    """By the estimates of the service: three jobs of the name took 100 s."""
+    secret = {"command": "python train.py --key hunter2", "env": {"KEY": "hunter2"}, "name": "t"}
+    for _ in range(3):
+        finish(world, ann.post("/api/v1/jobs", json={**secret, "resources": {"gpus": 1}}).json()["id"], 100.0)
+    running, waits = (ann.post("/api/v1/jobs", json={**secret, "resources": {"gpus": 1}}).json()["id"] for _ in "ab")
+    world.run(running, "GPU-0")
+    study = start(ann, now=True, policies=["fifo", "srjf"])
+    assert (study["title"], study["kind"], study["user"]) == ("the queue now", "what-if", "ann")
+    done = over(ann, study["name"])
+    assert (done["state"], done["problem"], done["has_report"]) == ("done", "", False)
+    told = done["prediction"]
+    assert told["policies"] == ["schedulearn", "fifo", "srjf"], "the one in force first"
+    assert [job["job"] for job in told["jobs"]] == [running, waits]
+    assert {job["source"] for job in told["jobs"]} == {"jobs of the same user, name and size"}
+    assert [round(job["finishes"]["fifo"]["expected"]) for job in told["jobs"]] == [100, 200]
+    assert told["average"]["fifo"]["expected"] == 150
+    assert done["summary"]["columns"] == ["policy", "average completion"]
+    folder = world.data / "reports" / study["name"]
+    assert not (folder / "present.pickle").exists()
+    assert b"hunter2" not in b"".join(file.read_bytes() for file in folder.iterdir())
+
+
+def test_what_if_needs_jobs_and_takes_no_workload(ann: Any, problem: Any) -> None:
+    assert problem(ann.post(STUDIES, json={"policies": ["fifo"], "now": True}), 422)["field"] == "now"
+    for field, value in (("trace", TRACE), ("cluster", "2x4")):
+        body = {"policies": ["fifo"], "now": True, field: value}
+        assert problem(ann.post(STUDIES, json=body), 422)["field"] == field
+
+
+def test_what_is_looked_at_ahead_does_not_hold_the_environment_of_jobs(world: World, ann: Any) -> None:
+    job = ann.post("/api/v1/jobs", json={"command": "train --key hunter2", "env": {"KEY": "hunter2"}}).json()["id"]
+    present = present_of(world.store, NOW, lambda number: number == job)
+    assert present.jobs[0].checkpointed
+    assert b"hunter2" not in pickle.dumps(present)
 
 
 def test_a_trace_of_ones_own_on_a_cluster_of_ones_own(ann: Any, over: Any) -> None:

@@ -11,7 +11,9 @@ from schedulearn.cli.common.out import next_steps, note, say, say_json, say_tabl
 from schedulearn.cli.common.sim_options import TRACE, several_options, studies_of
 from schedulearn.cli.common.study import run_studies, write_files
 from schedulearn.cli.common.verb import AsJson, option, verb_app, with_options
+from schedulearn.cli.common.what_if import refuse_beside_now, what_if
 from schedulearn.cli.view.table import Cell, Column
+from schedulearn.wire.predictions import USUAL
 from schedulearn.wire.words import Json
 
 if TYPE_CHECKING:
@@ -28,8 +30,20 @@ _STEP = 12  # letters that each further one needs
 @with_options(several_options)
 def compare(
     policies: Annotated[
-        str, option("A,B|all", "Presets, or FILE.py:Class; all: all presets.", "--policies", "--policy")
-    ] = "all",
+        str | None,
+        option(
+            "A,B|all",
+            "Presets, or FILE.py:Class; all: all presets. [default: all; with --now fifo, srjf and schedulearn]",
+            "--policies",
+            "--policy",
+        ),
+    ] = None,
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now", help="When would the jobs end that run and wait now, under these and the present policy?"
+        ),
+    ] = False,
     trace: Annotated[list[str] | None, option(*TRACE, "--trace")] = None,
     seeds: Annotated[int, option("N", "Run each trace with so many seeds, from --seed (or 1) on.", min=1)] = 1,
     baseline: Annotated[
@@ -45,15 +59,20 @@ def compare(
     """Replay workloads under several policies, and compare the results.
 
     With several traces or seeds: the mean of each policy over all runs, and its difference to a baseline run by run,
-    with the 95 % interval.
+    with the 95 % interval. With --now nothing is replayed: the service predicts when its jobs of this moment end.
 
     \b
     Examples:
       schedulearn compare --trace synthetic:philly?jobs=1000 --cluster 8x8 --policies fifo,srtf,tiresias
       schedulearn compare --trace jobs.csv --cluster 16x4 --policies all --out results
       schedulearn compare --trace synthetic:philly?jobs=500 --seeds 5 --cluster 8x8 --policies fifo,srtf,tiresias
+      schedulearn compare --now --policies fifo,srtf
     """
-    names = [name.strip() for name in policies.split(",") if name.strip()]
+    names = [name.strip() for name in (policies or "all").split(",") if name.strip()]
+    if now:
+        refuse_beside_now({**given, "trace": trace, "seeds": seeds, "baseline": baseline, "processes": processes})
+        what_if(names if policies else USUAL, as_json=as_json)
+        return
     studies = studies_of(given, names, list(dict.fromkeys(trace or [])), seeds)
     against = _baseline(studies, baseline)
     runs, failures = run_studies(studies, processes, progress)

@@ -393,6 +393,10 @@ class Client:
         body = {"policies": list(policies), "trace": trace, "trace_name": trace_name, "cluster": cluster}
         return self._call(types.Study, "POST", "/studies", body=body)
 
+    def what_if(self, policies: Sequence[str]) -> types.Study:
+        """Begin to predict when the jobs there are now would end under these policies and under the one in force."""
+        return self._call(types.Study, "POST", "/studies", body={"policies": list(policies), "now": True})
+
     def cancel_study(self, name: str) -> types.Study:
         return self._call(types.Study, "POST", f"/studies/{_part(name)}/cancel")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from schedulearn.core.domain.events import Event
 from schedulearn.core.domain.ids import JobId, WorkerId
+from schedulearn.executors.common.folders import has_files
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked
 from schedulearn.executors.fleet import Fleet
 from schedulearn.executors.process.view import detect_mounts
@@ -217,11 +218,14 @@ class Runtime:
         paths = JobPaths.of(self.folder.root, job)
         return paths.run, paths.checkpoint
 
+    def _has_checkpoint(self, job: JobId) -> bool:
+        return has_files(JobPaths.of(self.folder.root, job).checkpoint)
+
     # --- the API
 
     def gateway(self) -> Gateway:
         store = self.store.hurried(_PATIENCE)
-        explainer = Explainer(store, self.clock)
+        explainer = Explainer(store, self.clock, self._has_checkpoint)
         gateway = Gateway(
             store,
             self.folder.root,
@@ -231,6 +235,7 @@ class Runtime:
             scheduler_seen=lambda: store.role_seen("scheduler"),
             scheduler_lives=self._scheduler_lives,
             roles=sorted(self.options.roles),
+            has_checkpoint=self._has_checkpoint,
             caps=self.options.caps,
             clock=self.clock.now,
         )

@@ -351,11 +351,42 @@ class StudyTable(TypedDict):
     best: list[list[bool]]  # which cells are the best of their column; empty if the report does not say
 
 
+class Finish(TypedDict):
+    """Seconds from the moment of a prediction, with the range in which they lie as far as estimates tell."""
+
+    low: float
+    expected: float
+    high: float
+
+
+class PredictedJob(TypedDict):
+    job: int
+    name: str
+    user: str
+    state: JobState
+    source: str | None  # what its estimate was made from; null: nothing is known of it, and a duration was assumed
+    speedup_assumed: bool  # it may change its size, and what that brings was never measured
+    finishes: dict[str, Finish | None]  # by policy; null: it does not end, as far as can be seen
+
+
+class Prediction(TypedDict):
+    """When the jobs of a moment end under several policies."""
+
+    at: Time
+    policies: list[str]  # the one in force first
+    jobs: list[PredictedJob]  # those that end first, at most 500
+    total: int  # jobs in all
+    average: dict[str, Finish | None]  # by policy, of the jobs that end under each of them
+    averaged: int  # of how many that is
+    unknown: int  # jobs of which nothing is known
+    assumed_seconds: float | None  # what each of these was taken to need
+
+
 class Study(TypedDict):
     """A comparison of policies or an experiment, with its report."""
 
     name: str
-    kind: str  # comparison | experiment | report
+    kind: str  # comparison | what-if | experiment | report
     title: str
     about: str
     user: str  # "": it was put into the data folder
@@ -367,6 +398,7 @@ class Study(TypedDict):
     has_report: bool
     progress: StudyProgress | None  # while it runs
     summary: StudyTable | None  # what the report says in short
+    prediction: Prediction | None  # of a comparison on the queue as it was
 
 
 class StudyPage(TypedDict):

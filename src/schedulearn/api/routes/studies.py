@@ -28,6 +28,7 @@ class ComparisonIn(Strict):
     trace: Annotated[str, Field(max_length=MOST_TRACE)] | None = None
     trace_name: Annotated[str, Field(max_length=100, json_schema_extra=ONE_LINE), AfterValidator(one_line)] = ""
     cluster: Annotated[str, Field(max_length=20, json_schema_extra=ONE_LINE), AfterValidator(one_line)] = ""
+    now: bool = False
 
 
 @router.get("/studies")
@@ -38,8 +39,9 @@ def studies(caller: Person, gateway: Gate) -> types.StudyPage:
 
 @router.post("/studies", status_code=202, responses={409: {}})
 def compare(wanted: ComparisonIn, caller: Person, gateway: Gate) -> types.Study:
-    """Replay the service's own history, or a trace, under several policies. One at a time for each user."""
-    asked = Wanted(wanted.policies, wanted.trace, wanted.trace_name, wanted.cluster)
+    """Replay the service's own history, or a trace, under several policies; or predict (`now`) when the jobs there
+    are would end under each. One at a time for each user."""
+    asked = Wanted(wanted.policies, wanted.trace, wanted.trace_name, wanted.cluster, wanted.now)
     return _out(gateway.studies.compare(caller, asked), caller)
 
 

@@ -30,7 +30,14 @@ class JobModel:
         *("spared", "speedup", "trace", "version"),
     )
 
-    def __init__(self, job: Job, trace: TraceJob, restart_cost: float = 0.0, locality: Locality = _NO_NETWORK) -> None:
+    def __init__(
+        self,
+        job: Job,
+        trace: TraceJob,
+        restart_cost: float = 0.0,
+        locality: Locality = _NO_NETWORK,
+        left: float | None = None,  # of its work; None: all
+    ) -> None:
         self.job, self.trace = job, trace
         self.restart_cost = restart_cost  # seconds in which it makes no progress when it is started again
         self.phase = 0  # of its training, if it adapts its batch size
@@ -40,9 +47,9 @@ class JobModel:
         if trace.adaptive:
             self.speedup = trace.adaptive.speedup(0)
         self.version = 0  # tells an end that was planned before a change from the present one
-        self.saved = trace.duration  # work left at the last checkpoint
+        self.saved = trace.duration if left is None else left  # work left at the last checkpoint
         self.lost = 0.0  # work that had to be done again
-        self._left, self._since, self._rate = trace.duration, 0.0, 0.0
+        self._left, self._since, self._rate = self.saved, 0.0, 0.0
         self._owed = 0.0  # seconds of a restart that it was suspended in
         # How far it was, and how fast it went on, from when on; only of jobs that report something.
         self._log: list[tuple[float, float, float]] | None = None if trace.learning is None else []

@@ -1,18 +1,21 @@
 """`explain` for the API: the same decision, made anew on what the store says. Works in any process."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
+from schedulearn.core.control.apply import apply
 from schedulearn.core.control.explain import Explanation, explain_all, explain_one
 from schedulearn.core.control.forecast import forecast_starts
 from schedulearn.core.control.restore import follow, restore
 from schedulearn.core.control.state import REGROW_AFTER, State, belongs_to
 from schedulearn.core.domain.errors import NotFound
+from schedulearn.core.domain.events import CheckpointSeen
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.ports import Clock
+from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.policies.catalogue.presets import build_policy
@@ -36,8 +39,8 @@ class _Ahead:
 class Explainer:
     """Keeps the state it built, and what it learned from the store, and follows what happens there."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: Store, clock: Clock, has_checkpoint: Callable[[JobId], bool] = lambda _: False) -> None:
+        self._store, self._clock, self._has_checkpoint = store, clock, has_checkpoint
         self._lock = threading.Lock()
         self._policy: Policy = build_policy()
         self._saved: SavedState | None = None
@@ -49,6 +52,7 @@ class Explainer:
         now = self._clock.now()
         with self._lock:
             state = self._refresh(now)
+            self._look_for_checkpoints(state, now)
             # By now it may have started, or be over.
             job = state.jobs.get(job_id) or self._stored(job_id)
             return explain_one(state, self._policy, job, now, lambda waiting: self._look_ahead(state, waiting, now))
@@ -86,6 +90,14 @@ class Explainer:
         if row is None:
             raise NotFound(f"there is no job {job_id}")
         return row.job
+
+    def _look_for_checkpoints(self, state: State, now: float) -> None:
+        """The store does not keep who has one, and who has may be interrupted."""
+        for number in state.attempts:
+            job = state.jobs[number]
+            unsure = job.spec.preemptible is Preemptible.AUTO and not job.checkpointed
+            if unsure and self._has_checkpoint(number):
+                apply(state, CheckpointSeen(now, number))
 
     def _refresh(self, now: float) -> State:
         saved = self._saved

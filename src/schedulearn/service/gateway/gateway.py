@@ -83,6 +83,7 @@ class Gateway:
         scheduler_lives: Callable[[], bool | None] = lambda: None,
         waiting: Waiting,
         roles: Sequence[str] = ("api", "scheduler"),
+        has_checkpoint: Callable[[JobId], bool] = lambda _: False,
         caps: Caps | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -105,7 +106,8 @@ class Gateway:
         self.servers = Servers(store, wake, clock, lambda: self.health().scheduler_runs)
         self.logins = Logins(self.accounts, clock)
         self._lookout = Lookout(store, self.servers.views, waiting)
-        self.studies = Studies(store, DataFolder(data).reports, lambda: available()["presets"], clock)
+        reports = DataFolder(data).reports
+        self.studies = Studies(store, reports, lambda: available()["presets"], clock, has_checkpoint=has_checkpoint)
         self.rendezvous = Rendezvous(self._closing.is_set)
         self.page_key = secrets.token_urlsafe(32)  # by which the page of this process is known
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 STORY, PROGRESS, ERRORS = "study.json", "progress.json", "errors.txt"
-_COMMAND = (sys.executable, "-m", "schedulearn.service.studies.leash", "schedulearn.cli", "compare")
+_COMMAND = (sys.executable, "-m", "schedulearn.service.studies.leash")
 _MOST_READ, _MOST_WORDS = 100_000, 2_000  # characters of what it complained about that are read, and told
 
 
@@ -34,13 +34,14 @@ class Comparison:
     def __init__(
         self, folder: Path, words: Sequence[str], limits: Limits, clock: Callable[[], float], on_end: Callable[[], None]
     ) -> None:
+        """`words`: a module, and what it is given; it leaves `report.json`, and may say in PROGRESS how far it is."""
         self._folder, self._limits, self._clock, self._on_end = folder, limits, clock, on_end
         self.owner: int | None = self._story()["owner"]
         self._verdict: tuple[str, str] | None = None  # state and problem, if it was ended from outside
         self._lock = threading.Lock()
         with open(folder / ERRORS, "wb") as errors:
             self._process = subprocess.Popen(
-                [*_COMMAND, *words, "--out", ".", "--processes", "1", "--progress", PROGRESS],
+                [*_COMMAND, *words],
                 cwd=folder,
                 env=_environment(),
                 stdin=subprocess.PIPE,  # its leash: should this service be killed, it ends too

@@ -5,6 +5,7 @@ a comparison that was asked for here has its own story in `study.json`.
 """
 
 import json
+import pickle
 import re
 import shutil
 import threading
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound
-from schedulearn.core.domain.states import FINISHED
+from schedulearn.core.domain.ids import JobId
+from schedulearn.core.domain.states import FINISHED, JobState
 from schedulearn.service.common.auth import Caller
-from schedulearn.service.studies.comparison import STORY, Comparison, Limits
+from schedulearn.service.studies.comparison import PROGRESS, STORY, Comparison, Limits
+from schedulearn.service.studies.present import present_of
 from schedulearn.service.studies.replayed import history_of, write_servers
 from schedulearn.store import Store
 
@@ -29,6 +32,7 @@ _MOST_HISTORY = 2_000  # jobs of the history that are replayed: the newest
 _MOST_AT_ONCE = 2  # comparisons of all users
 _MOST_KEPT = 20  # of one user: with one more the oldest goes
 _MOST_LISTED = 500
+_PRESENT = "present.pickle"  # read and removed by the process that it is for
 _MOST_SUMMARY, _MOST_REPORT = 1_000_000, 30_000_000  # bytes
 
 
@@ -40,6 +44,7 @@ class Wanted:
     trace: str | None = None  # None: the service's own history
     trace_name: str = ""  # for a person
     cluster: str = ""  # "": the service's own servers
+    now: bool = False  # instead: when would the jobs there are now end, where they are?
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class Study:
     """One report, or one in the making."""
 
     name: str
-    kind: str  # comparison | experiment | report
+    kind: str  # comparison | what-if | experiment | report
     title: str
     about: str
     user: str  # "": it was put there
@@ -59,6 +64,7 @@ class Study:
     has_report: bool
     progress: Mapping[str, Any] | None  # {"policy", "done", "total"} while it runs
     summary: Mapping[str, Any] | None  # {"columns", "rows", "best"}
+    prediction: Mapping[str, Any] | None = None  # see `wire.types.Prediction`
 
 
 @dataclass(slots=True)
@@ -73,6 +79,7 @@ class Story:
     problem: str = ""
     ended_at: float | None = None
     policies: list[str] = field(default_factory=list)
+    kind: str = "comparison"
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Story | None":
@@ -93,8 +100,10 @@ class Studies:
         policies: Callable[[], Mapping[str, Any]],
         clock: Callable[[], float],
         limits: Limits | None = None,
+        has_checkpoint: Callable[[JobId], bool] = lambda _: False,
     ) -> None:
         """`policies` are those there are, by name."""
+        self._has_checkpoint = has_checkpoint
         self._store, self._folder, self._policies, self._clock = store, folder, policies, clock
         self._limits = limits or Limits()
         self._running: dict[str, Comparison] = {}
@@ -142,11 +151,12 @@ class Studies:
         with self._lock:
             self._check_free(caller)
             name, folder = self._make_folder()
-            source = "history" if wanted.trace is None else wanted.trace_name or "trace"
-            title = f"{source} on {wanted.cluster or 'our servers'}"
-            story = Story(caller.name, title, self._clock(), caller.id, policies=list(wanted.policies))
+            kind = "what-if" if wanted.now else "comparison"
+            story = Story(
+                caller.name, _title(wanted), self._clock(), caller.id, policies=list(wanted.policies), kind=kind
+            )
             (folder / STORY).write_text(json.dumps(asdict(story)), "utf-8")
-            command = self._command(folder, wanted)
+            command = self._what_if(folder, wanted) if wanted.now else self._command(folder, wanted)
             self._running[name] = Comparison(folder, command, self._limits, self._clock, lambda: self._ended(name))
         self._store.note_act("study.compare", f"comparison {name}", caller.name, policies=list(wanted.policies))
         self._drop_oldest(caller)
@@ -178,6 +188,9 @@ class Studies:
         for name in wanted.policies:
             if name not in known:
                 raise InvalidSpec("policies", f"unknown policy {name!r}", ", ".join(known))
+        if wanted.now:
+            self._check_now(wanted)
+            return
         if wanted.cluster and not re.fullmatch(CLUSTER, wanted.cluster):
             raise InvalidSpec(
                 "cluster", f"{wanted.cluster!r} is not a cluster", "such as 16x4, 2x8c; empty: our servers"
@@ -189,6 +202,13 @@ class Studies:
         if wanted.trace is None and not any(self._store.list_jobs(FINISHED, limit=1)[0]):
             raise InvalidSpec("trace", "the service has not run any job to its end yet", "a trace of yours")
 
+    def _check_now(self, wanted: Wanted) -> None:
+        for name in ("trace", "cluster"):
+            if getattr(wanted, name):
+                raise InvalidSpec(name, "the queue as it is now is compared where it is", "leave it out, or now: false")
+        if not any(self._store.list_jobs([state for state in JobState if state not in FINISHED], limit=1)[0]):
+            raise InvalidSpec("now", "no job runs or waits", "a time when there are jobs")
+
     def _check_free(self, caller: Caller) -> None:
         """With the lock held."""
         if any(one.owner == caller.id for one in self._running.values()):
@@ -196,8 +216,13 @@ class Studies:
         if len(self._running) >= _MOST_AT_ONCE:
             raise Conflict("others are comparing policies just now: try again in a few minutes")
 
+    def _what_if(self, folder: Path, wanted: Wanted) -> list[str]:
+        present = present_of(self._store, self._clock(), self._has_checkpoint)
+        (folder / _PRESENT).write_bytes(pickle.dumps(present))
+        return ["schedulearn.lab.sim.what_if", _PRESENT, *dict.fromkeys(wanted.policies)]
+
     def _command(self, folder: Path, wanted: Wanted) -> list[str]:
-        """The words after `compare`; files by names inside of the folder, which is where it runs."""
+        """With files by names inside of the folder, which is where it runs."""
         if wanted.trace is None:
             trace = "history.jsonl"
             (folder / trace).write_text("".join(self.history(_MOST_HISTORY)), "utf-8")
@@ -206,7 +231,8 @@ class Studies:
             (folder / trace).write_text(wanted.trace, "utf-8")
         cluster = wanted.cluster or write_servers(folder, self._store.list_nodes())
         policies = ",".join(dict.fromkeys(wanted.policies))
-        return ["--trace", trace, "--cluster", cluster, "--policies", policies]
+        given = ["--trace", trace, "--cluster", cluster, "--policies", policies]
+        return ["schedulearn.cli", "compare", *given, "--out", ".", "--processes", "1", "--progress", PROGRESS]
 
     def _make_folder(self) -> tuple[str, Path]:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -255,7 +281,7 @@ class Studies:
         runs = story.state == "running"
         return Study(
             name=name,
-            kind="comparison",
+            kind=story.kind,
             title=story.title,
             about=str(told.get("about") or ", ".join(story.policies)),
             user=story.user,
@@ -267,7 +293,15 @@ class Studies:
             has_report=page.is_file() and not runs,
             progress=running.progress() if running and runs else None,
             summary=_table(told),
+            prediction=told.get("prediction") if not runs else None,
         )
+
+
+def _title(wanted: Wanted) -> str:
+    if wanted.now:
+        return "the queue now"
+    source = "history" if wanted.trace is None else wanted.trace_name or "trace"
+    return f"{source} on {wanted.cluster or 'our servers'}"
 
 
 def _found(name: str, page: Path, told: Mapping[str, Any]) -> Study:
