@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from schedulearn.core.control.present import Outlook, Present
+from schedulearn.core.control.state import State
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.ids import JobId
-from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.job import Job, Lease
 from schedulearn.core.domain.spec import Launcher, Preemptible
 from schedulearn.core.domain.speedup import assumed_speedup
 from schedulearn.core.domain.states import JobState
@@ -45,10 +46,14 @@ def present_of(sim: Simulation, now: float) -> Present:
         for number, job in sim.state.jobs.items()
     }
     state = sim.state
-    parts = (list(state.jobs.values()), list(state.attempts.values()), list(state.leases.values()))
+    parts = (list(state.jobs.values()), list(state.attempts.values()), leases_of(state))
     setting = {"preset": sim.policy.preset}
     found = Present(now, setting, *parts, [n.node for n in state.ledger], dict(state.memory), outlook)
     return pickle.loads(pickle.dumps(found))  # type: ignore[no-any-return] # nothing is shared with what runs on
+
+
+def leases_of(state: State) -> list[Lease]:
+    return [worker.lease for attempt in state.attempts.values() for worker in attempt.workers if worker.lease]
 
 
 def half_way(workload: Workload, preset: str, cluster: str) -> tuple[Simulation, float]:
@@ -171,7 +176,7 @@ def live(w: World, left: float = 100.0, **more: Any) -> Present:
     """A moment of a control loop as it runs live, with devices, and nothing known but what is left."""
     state = w.state
     known = Outlook(Estimate(left, left, left), assumed_speedup(4), 30.0, 0.1, UNKNOWN)
-    parts = (list(state.jobs.values()), list(state.attempts.values()), list(state.leases.values()))
+    parts = (list(state.jobs.values()), list(state.attempts.values()), leases_of(state))
     outlook = dict.fromkeys(state.jobs, known)
     setting = {"preset": w.policy.preset}
     return Present(w.now, setting, *parts, [n.node for n in state.ledger], dict(state.memory), outlook)
