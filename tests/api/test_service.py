@@ -95,9 +95,11 @@ def test_a_policy_that_is_no_longer_there_is_shown_as_a_fault(world: Any, root: 
         ({"preset": "fifo", "params": {"speed": 1}}, "params.speed"),
         ({"preset": "fifo", "stage": {}}, "stage"),
         ({"stages": {}}, "preset"),
+        ({"preset": "gandiva-pack"}, "preset"),
+        ({"preset": "gandiva", "stages": {"order": "time-slice-packed"}}, "stages.order"),
     ],
 )
-def test_an_unknown_policy_is_refused(world: Any, root: Any, problem: Any, body: Any, field: str) -> None:
+def test_a_policy_that_cannot_be_is_refused(world: Any, root: Any, problem: Any, body: Any, field: str) -> None:
     assert problem(root.put(f"{V1}/policy", json=body), 422)["field"] == field
     assert world.requests() == []
 

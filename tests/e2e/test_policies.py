@@ -49,6 +49,8 @@ def test_every_preset_can_be_set_while_jobs_run(client: Client, tmp_path: Path) 
     for preset, stages in PRESETS.items():
         if stages.allocate.startswith("cores-"):
             continue  # where the one has all cores, the other waits for them
+        if preset == "gandiva-pack":
+            continue  # it is refused: two jobs on one device are simulated alone
         client.set_policy(preset)
         assert ended(client, submit(client, spec("true")))["state"] == "succeeded", preset
         assert client.policy()["fault"] is None, preset

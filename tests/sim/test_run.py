@@ -137,6 +137,7 @@ def test_a_stage_that_searches_at_random_takes_the_seed() -> None:
         ({"cluster": "none.yaml"}, "cluster", "cannot read"),
         ({"restart_cost": "-1"}, "restart_cost", "not a duration"),
         ({"locality_penalty": 1.0}, "locality_penalty", "not allowed"),
+        ({"gpu_use": 0.0}, "gpu_use", "not allowed"),
         ({"bandwidth": 0.0}, "bandwidth", "no bandwidth"),
         ({"bandwidth": 10.0, "locality_penalty": 0.1}, "locality_penalty", "count twice"),
         ({"trace": "none.csv"}, "trace", "cannot read"),

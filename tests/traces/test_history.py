@@ -49,6 +49,14 @@ def test_slots_are_the_gpus_of_all_workers(write, changes, gpus, workers):
     assert (job.gpus, job.workers) == (gpus, workers)
 
 
+def test_what_a_job_does_to_its_gpus_and_its_network(write):
+    told, silent = load(
+        write(lines(FULL | {"model_mb": 440, "step_seconds": 0.3, "gpu_use": 1}, FULL)), strict=True
+    ).jobs
+    assert (told.model_bytes, told.step_seconds, told.gpu_use) == (440e6, 0.3, 1.0)
+    assert (silent.model_bytes, silent.step_seconds, silent.gpu_use) == (None, None, None)
+
+
 def test_a_job_that_shares_a_machine(write):
     record = SHORT | {"cpus": 0.5, "curve": [[0.1, 2.0], [1, 1]], "goal": "max"}
     (job,) = load(write(lines(record)), strict=True).jobs
@@ -80,6 +88,7 @@ def test_a_job_that_shares_a_machine(write):
         (SHORT | {"cpus": "1"}, "cpus is not a number"),
         (SHORT | {"model_mb": "large"}, "model_mb is not a number"),
         (SHORT | {"step_seconds": 0}, "step_seconds must be above 0"),
+        (SHORT | {"gpu_use": 1.5}, "gpu_use is a part of a GPU, not 1.5"),
         (SHORT | {"curve": 3}, "curve is not a list of points"),
         (SHORT | {"curve": [[0.5, 1], [0.5, 2]]}, "curve is not a list of points"),
         (SHORT | {"curve": [[0.5, "nan"]]}, "curve is not a list of points"),

@@ -172,3 +172,12 @@ def test_a_placement_that_was_not_measured_is_taken_for_a_packed_one(write, prof
     profile()
     job = job_of(write, "j,0,tiny,1,16")
     assert job.placed(nodes) == pytest.approx(job.speedup(sum(nodes)))
+
+
+@pytest.mark.parametrize(
+    ("replicas", "batch", "use"),
+    [(1, 16, 1.0), (2, 16, 2.0 / 2.5), (2, 32, 4.0 / 4.5)],  # alone nothing is exchanged; of two passes one exchanges
+)
+def test_what_does_not_wait_for_gradients_is_use_of_a_gpu(write, profile, replicas, batch, use):
+    profile()
+    assert job_of(write, f"j,0,tiny,{replicas},{batch}").gpu_use == pytest.approx(use)

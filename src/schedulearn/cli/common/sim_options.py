@@ -67,6 +67,9 @@ def _options(
         float | None,
         option("GBIT", "Network of each node in Gbit/s: what it costs to exchange gradients across nodes."),
     ] = None,
+    gpu_use: Annotated[
+        float, option("X", "The part of a GPU that a job keeps busy, where the trace does not say: for gandiva-pack.")
+    ] = 1.0,
     node_mtbf: Annotated[Duration, option("S", "Mean time between failures of a node; 0: none.")] = "0",
     node_repair: Annotated[Duration, option("S", "Time until a failed node is back.")] = "1h",
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of all random numbers.")] = None,
@@ -102,8 +105,8 @@ def studies_of(given: Mapping[str, Any], policies: list[str], traces: Sequence[s
     from schedulearn.lab.sim.several import prepare_all
 
     names = ("format", "profiles", "oracle", "elastic", "goodput", "restart_cost", "first_start", "rounds", "like",
-             "checkpoint_every", "locality_penalty", "bandwidth", "node_mtbf", "node_repair", "seed", "jobs", "strict",
-             "cluster")  # fmt: skip
+             "checkpoint_every", "locality_penalty", "bandwidth", "gpu_use", "node_mtbf", "node_repair", "seed", "jobs",
+             "strict", "cluster")  # fmt: skip
     request = Request(
         policies=policies,
         history=_history() if given["history"] else None,

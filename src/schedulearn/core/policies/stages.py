@@ -72,6 +72,7 @@ class Order:
 
     preemptive = False  # may a waiting job take the place of a running one?
     suspends = False  # is such a job suspended where it is, instead of stopped?
+    packs = False  # do jobs run on beside others when their turn is over, where both gain? In simulations alone
     takes_turns = False  # does that note change by itself only while jobs wait?
     key_changes = KeyChanges.NEVER
     generation = 0  # goes up when the keys of all jobs have changed at once

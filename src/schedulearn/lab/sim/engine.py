@@ -4,7 +4,7 @@ import gc
 import heapq
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -41,6 +41,7 @@ from schedulearn.lab.sim.locality import Locality
 from schedulearn.lab.sim.machines import Machines, matter
 from schedulearn.lab.sim.metrics import Recorder, Result
 from schedulearn.lab.sim.model import JobModel, SpecMaker, make_job
+from schedulearn.lab.sim.packing import Packing
 from schedulearn.lab.sim.watched import Watched
 from schedulearn.lab.traces.types import TraceJob, Workload
 
@@ -63,6 +64,7 @@ class SimOptions:
     locality_penalty: float = (
         0.0  # part of its speed that a job loses on several nodes, whichever, unless that was measured
     )
+    gpu_use: float = 1.0  # the part of its GPUs that a job keeps busy, where the trace does not know
     node_mtbf: float = 0.0  # mean seconds between two failures of a node; 0: none
     node_repair: float = 3600.0  # seconds until it is back
     seed: int = 0
@@ -133,6 +135,7 @@ class Simulation:
         self._machines: Machines | None = None  # None: jobs on one node do not slow each other down
         if matter(workload, nodes):
             self._machines = Machines(nodes, policy, self.facts, self.recorder)
+        self._packing = Packing(self.models, self.options.gpu_use) if policy.order.packs else None
         self._locality = Locality(nodes, self.options.locality_penalty)
         largest = max((node.usable[CPUS] for node in nodes), default=0.0)
         self._specs = SpecMaker(elastic=policy.allocate.elastic, counts_cores=policy.counts_cores, cores=largest)
@@ -171,6 +174,8 @@ class Simulation:
             apply(self.state, ev.Tick(now))
         if self._is_time_to_decide(now):
             self._decide(now)
+        if self._packing:
+            self._go_at(self._packing.settle(self.state, now), now)
         if self._machines:
             self._share(self._machines, now)
         self.recorder.note(now, len(self.state.queue), self._free())
@@ -212,11 +217,12 @@ class Simulation:
         if coming == _NEVER and not state.queue:
             return _NEVER  # all is done; machines may go on failing without us
         shared = self._machines.next_wake() if self._machines else None
+        packed = self._packing.wake_at if self._packing else None
         failure = agenda.nodes[0][0] if agenda.nodes else None
         target = agenda.targets[0][0] if agenda.targets else None
         phase = agenda.phases[0][0] if agenda.phases else None
         news, wake = self.facts.next_news(), self._next_decision()
-        for time in (failure, target, phase, news, state.next_timer(), wake, shared):
+        for time in (failure, target, phase, news, state.next_timer(), wake, shared, packed):
             if time is not None and time < coming:
                 coming = time
         return coming
@@ -267,6 +273,7 @@ class Simulation:
 
     def _end(self, model: JobModel, now: float) -> None:
         job, attempt = model.job, self.state.attempts[model.job.id]
+        self._alone(job, now)
         self.recorder.stopped(job, attempt, now, self._leave(attempt, now))
         self._note_end(model, now)
         apply(self.state, ev.AttemptExited(now, attempt.id, _DONE))
@@ -275,6 +282,8 @@ class Simulation:
     def _note_end(self, model: JobModel, now: float) -> None:
         self.recorder.ended(model.job, model, now)
         self.facts.ended(model, now)
+        if self._packing:
+            self._packing.forget(model.job.id)
 
     def _plan_end(self, model: JobModel, end: float) -> None:
         """It goes on like this until then, unless something changes."""
@@ -363,6 +372,7 @@ class Simulation:
         model = self.models[job.id]
         cost = model.restart_cost if job.attempt > 1 else self.options.first_start
         begins, rate = now + cost, self._rate(model)
+        self._alone(job, now)
         self._plan_end(model, model.run(begins, rate))
         self.facts.runs(model, begins, rate)
         if self._machines:
@@ -370,6 +380,7 @@ class Simulation:
         self.recorder.started(job, now)
 
     def _suspend(self, job: Job, now: float) -> None:
+        self._alone(job, now)
         attempt = self.state.attempts[job.id]
         self.models[job.id].suspend(now)
         self.recorder.stopped(job, attempt, now, self._leave(attempt, now))
@@ -377,6 +388,7 @@ class Simulation:
 
     def _go_on(self, job: Job, now: float) -> None:
         """Nothing is loaded again, so that this costs nothing."""
+        self._alone(job, now)
         model, rate = self.models[job.id], self.models[job.id].rate
         self._plan_end(model, model.go_on(now, rate))
         self.facts.runs(model, now, rate)
@@ -388,7 +400,25 @@ class Simulation:
         """How fast it goes where it is; one that adapts its batch size is told the best that is known."""
         if model.trace.adaptive:
             model.train_with(self.facts.batch(model.job))
-        return model.rate
+        return model.rate * self._packing.speed(model.job.id) if self._packing else model.rate
+
+    # --- two jobs on one device
+
+    def _alone(self, job: Job, now: float) -> None:
+        """Something becomes of it: whoever shared its devices does so no more."""
+        if self._packing:
+            self._go_at(self._packing.part(job.id), now)
+
+    def _go_at(self, speeds: Iterable[tuple[JobModel, float]], now: float) -> None:
+        """At these parts of their speeds from now on; at none of it a job stands still."""
+        for model, part in speeds:
+            job, is_together = model.job, 0.0 < part < 1.0
+            job.worked = job.worked.settle(now, part if is_together else job.ran.rate)
+            if not part:
+                model.suspend(now)
+                continue
+            change = model.go_on if is_together and job.suspended_at else model.change_rate
+            self._plan_end(model, change(now, self._rate(model)))
 
     # --- machines that are shared
 
@@ -411,6 +441,7 @@ class Simulation:
 
     def _stop(self, job: Job, now: float, outcome: Outcome) -> None:
         attempt, model = self.state.attempts[job.id], self.models[job.id]
+        self._alone(job, now)
         model.stop(now, self.options.checkpoint_every)
         self.recorder.stopped(job, attempt, now, self._leave(attempt, now))
         if is_end := job.stop is StopReason.TARGET:

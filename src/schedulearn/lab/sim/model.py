@@ -58,19 +58,23 @@ class JobModel:
 
     @property
     def rate(self) -> float:
-        """Work in a second with the workers that its job has where they are, if nobody slows it down there."""
-        job, want = self.job, self.trace.gpus
+        """Work in a second with the workers that its job has where they are, if nobody slows it down there.
+
+        Where it is suspended it would be as fast.
+        """
+        want, places = self.trace.gpus, self.job.placements or self.job.suspended_at
         if not want:
             return 1.0  # how fast it is is for the machine that it shares to say
-        there = {placement.node for placement in job.placements}
+        there, workers = spread(places), len(places)
         if self.trace.adaptive:
-            return self.trace.adaptive.rate(self.phase, spread(job.placements), self.batch)
+            return self.trace.adaptive.rate(self.phase, there, self.batch)
         if self.trace.placed:
-            return self.trace.placed(spread(job.placements)) / self.speedup(want)
-        rate = 1.0 if job.workers == want else self.speedup(job.workers) / self.speedup(want)
-        return (
-            rate if len(there) < 2 else rate * (1 - self._locality.loss(self.trace, self.speedup, job.workers, there))
-        )
+            return self.trace.placed(there) / self.speedup(want)
+        rate = 1.0 if workers == want else self.speedup(workers) / self.speedup(want)
+        if len(there) < 2:
+            return rate
+        nodes = {placement.node for placement in places}
+        return rate * (1.0 - self._locality.loss(self.trace, self.speedup, workers, nodes))
 
     @property
     def locality_penalty(self) -> float:

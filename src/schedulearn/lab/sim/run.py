@@ -69,6 +69,7 @@ class Request:
     checkpoint_every: str = "0"
     locality_penalty: float = 0.0
     bandwidth: float | None = None  # Gbit/s of each node that does not name its own
+    gpu_use: float = 1.0
     node_mtbf: str = "0"
     node_repair: str = "1h"
     seed: int | None = None
@@ -271,12 +272,15 @@ def _yaml(path: Path) -> object:
 def _options(request: Request) -> SimOptions:
     if not 0 <= request.locality_penalty < 1:
         raise InvalidSpec("locality_penalty", f"{request.locality_penalty:g} is not allowed", "0 to below 1")
+    if not 0 < request.gpu_use <= 1:
+        raise InvalidSpec("gpu_use", f"{request.gpu_use:g} is not allowed", "above 0, up to 1")
     return SimOptions(
         restart_cost=parse_duration(request.restart_cost, "restart_cost"),
         first_start=parse_duration(request.first_start, "first_start"),
         rounds=parse_duration(request.rounds, "rounds"),
         checkpoint_every=parse_duration(request.checkpoint_every, "checkpoint_every"),
         locality_penalty=request.locality_penalty,
+        gpu_use=request.gpu_use,
         node_mtbf=parse_duration(request.node_mtbf, "node_mtbf"),
         node_repair=parse_duration(request.node_repair, "node_repair"),
         seed=request.seed or 0,

@@ -11,6 +11,7 @@
   with others. `run_seconds` is its time alone.
 - `model_mb`, `step_seconds`: the size of what its workers exchange in each step, and how long a step takes on one
   node; for what it costs to be on several.
+- `gpu_use`: the part of each of its GPUs that it keeps busy when it is alone there, up to 1.
 - `curve`: what it reported, `[[part of the work done, value], …]`, the parts rising; `goal`: `min` (usual) or `max`.
 - `target`: the value of its curve that is good enough; `then`: `yield` (usual), others go first from then on; `stop`.
 - Other keys are ignored.
@@ -70,6 +71,7 @@ def _job(record: dict[str, Any]) -> TraceJob:
         workers=None if cpus else (slots * least, slots * most),
         model_bytes=None if (size := _amount(record, "model_mb")) is None else size * 1e6,
         step_seconds=_amount(record, "step_seconds"),
+        gpu_use=_gpu_use(record),
         cpus=cpus,
         learning=_curve(record),
         target=_target(record),
@@ -87,6 +89,13 @@ def _cpus(record: dict[str, Any]) -> float:
 
 def _amount(record: dict[str, Any], field: str) -> float | None:
     return None if record.get(field) is None else positive(field, _plain(field, record[field]))
+
+
+def _gpu_use(record: dict[str, Any]) -> float | None:
+    use = _amount(record, "gpu_use")
+    if use is not None and use > 1:
+        raise BadRow(f"gpu_use is a part of a GPU, not {use:g}")
+    return use
 
 
 def _curve(record: dict[str, Any]) -> LearningCurve | None:

@@ -53,6 +53,7 @@ def read(source: Source) -> Rows[TraceJob]:
             workers=(1, min(MOST_WORKERS, speedup.most)),
             speedup=speedup,
             placed=placed,
+            gpu_use=profile.gpu_use(gpus, batch),
             learning=learning,
             announced=1.0,  # of its epochs
         )

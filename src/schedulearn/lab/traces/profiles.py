@@ -99,6 +99,15 @@ class Profile:
         small, large = (_at(self._steps[size], ceil(local / passes), passes) for size in (below, above))
         return _between(below, small, above, large, replicas)
 
+    def gpu_use(self, replicas: int, batch: int) -> float:
+        """The part of an iteration in which a GPU computes; in the rest it waits for the exchange of gradients."""
+        replicas = max(self._sizes[0], replicas)
+        near = self._steps[max(size for size in self._sizes if size <= replicas)]
+        local = ceil(batch / replicas)
+        passes = ceil(local / min(near[-1].local_batch, LARGEST_LOCAL_BATCH.get(self.name, MOST_BATCH)))
+        step = min(near, key=lambda one: abs(one.local_batch - local / passes))
+        return passes * (step.seconds - step.sync) / (step.seconds + (passes - 1) * (step.seconds - step.sync))
+
     def placed_step_time(self, nodes: tuple[int, ...], batch: int) -> float:
         """The same where the replicas of each node are known (ascending); as if packed where that was not measured."""
         replicas = sum(nodes)

@@ -30,6 +30,7 @@ class TraceJob:
     placed: PlacedSpeed | None = None  # what it is where its workers are; None: see `sim.locality`
     model_bytes: float | None = None  # of the gradients that its workers exchange in each step; None: not known
     step_seconds: float | None = None  # of a step with the workers it asked for, on one node; None: not known
+    gpu_use: float | None = None  # the part of each GPU that it keeps busy when it is alone there; None: not known
     cpus: float = 0.0  # cores that each worker keeps busy when it is alone; 0: cores do not matter to it
     learning: LearningCurve | None = None  # what it reports as it gets on; None: not known
     target: Target | None = None  # what its metric should reach; None, or without a learning curve: nothing

@@ -6,6 +6,7 @@ from typing import Any
 
 # `as` the same: types of the store, of control and of estimates that the API may name only through here.
 from schedulearn.core.control.explain import Explanation as Explanation
+from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.ids import AttemptId, DeviceId, JobId, NodeName
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import Resources
@@ -40,6 +41,10 @@ class PolicyChoice:
     def of(cls, preset: str | None, stages: Mapping[str, str], params: Mapping[str, Any]) -> "PolicyChoice":
         """In full (None: the default preset); InvalidSpec names what is unknown."""
         policy = build_policy(preset or DEFAULT_PRESET, stages, params)
+        if policy.order.packs:
+            field = "stages.order" if "order" in stages else "preset"
+            problem = "two jobs on one device can only be simulated: a lease gives a device to one job"
+            raise InvalidSpec(field, problem, "gandiva: the same, one after the other")
         return cls(preset or DEFAULT_PRESET, policy.stages, policy.params)
 
 

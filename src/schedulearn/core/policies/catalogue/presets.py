@@ -76,6 +76,11 @@ PRESETS: dict[str, Preset] = {
         allocate="elastic",
         more="Take it where devices lie idle at times; a job takes its turns at its least size while others wait.",
     ),
+    "gandiva-pack": Preset(
+        "As gandiva, and two jobs share a device at once where they get more done than in turn; in simulations only.",
+        order="time-slice-packed",
+        more="It tells what packing would bring; a service leases each device to one job, and refuses it.",
+    ),
     "elastic-fifo": Preset(
         "First in, first out; each job gets its minimum, the rest is shared out, and running jobs shrink for others.",
         order="fifo",

@@ -31,7 +31,7 @@ from schedulearn.core.policies.order.srjf_aged import SrjfAged
 from schedulearn.core.policies.order.srsf import Srsf
 from schedulearn.core.policies.order.srtf import Srtf
 from schedulearn.core.policies.order.srtf_min import SrtfMin
-from schedulearn.core.policies.order.time_slice import TimeSlice
+from schedulearn.core.policies.order.time_slice import PackedTimeSlice, TimeSlice
 from schedulearn.core.policies.params import Parse
 from schedulearn.core.policies.place.best_fit import BestFit
 from schedulearn.core.policies.place.count import Count
@@ -216,6 +216,9 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             Gittins, "As las, and inside a queue by the chance to finish soon.", {**_TIRESIAS, "gpu_times": numbers}
         ),
         "time-slice": StageInfo(TimeSlice, "All jobs in turn, a quantum each.", {"quantum": seconds}),
+        "time-slice-packed": StageInfo(
+            PackedTimeSlice, "All jobs in turn, two on one device where that gains (simulated).", {"quantum": seconds}
+        ),
     },
     "allocate": {
         "strict": StageInfo(Strict, "Each job gets what it wants; the first that does not fit blocks the line."),

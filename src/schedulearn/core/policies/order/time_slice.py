@@ -39,3 +39,9 @@ class TimeSlice(Order):
     def _last_in_turn(self, job: Job, now: float, memory: Memory) -> None:
         memory[_LAST] = memory.get(_LAST, 0) + 1
         job.order_state = [memory[_LAST], job.ran.at(now)]
+
+
+class PackedTimeSlice(TimeSlice):
+    """As time-slice, and who has no turn runs on beside another job where the two get more done together."""
+
+    packs = True
