@@ -186,7 +186,9 @@ def test_weight_and_hint_of_one_job(world: Any, ann: Any) -> None:
     asked = {"command": "true", "name": "mnist", "time_limit": "8h", "resources": {"cpus": 2}}
     job = ann.post(JOBS, json=asked).json()
     source = "jobs of the same user, name and size"
-    weight = {"expected": 120.0, "low": 120.0, "high": 120.0, "unit": "core-seconds", "source": source}
+    weight = {
+        "expected": 120.0, "low": 120.0, "high": 120.0, "unit": "core-seconds", "source": source, "errors": None
+    }  # fmt: skip
     assert job["weight"] == weight
     assert "a time limit of 8 h, far more than the 1 min that 3 jobs like it used at most" in job["hint"]
     assert ann.get(f"{JOBS}/{job['id']}").json() == job
@@ -303,6 +305,7 @@ def test_explain(ann: Any, job: int) -> None:
         "text": "It needs 1 core on one node.",
         "position": 1,
         "estimate": {"start_seconds": 2.0, "low": 1.0, "high": 3.0},
+        "errors": [],
         "stage": "place",
         "size": "",
         "place": "",

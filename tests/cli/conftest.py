@@ -73,6 +73,7 @@ SERVER = {
     "sharing": {"stage": "fair", "limits": {}, "problem": "flowcon cannot set limits there: no control groups"},
 }  # fmt: skip
 USER = {"role": "user", "uid": None, "gid": None, "root": False, "runs_as": "uid 70002", "max_priority": 100}
+ERRORS = {"source": "steps", "count": 40, "error": 0.05, "without": 0.3, "believed": True}
 POLICY = {
     "preset": "fifo",
     "stages": {"order": "fifo", "allocate": "rigid", "place": "pack"},
@@ -83,6 +84,7 @@ POLICY = {
     },
     "fault": None,
     "sharing_problems": {"gpu2": "flowcon cannot set limits there: no control groups"},
+    "estimates": [ERRORS],
 }
 
 
@@ -277,7 +279,7 @@ STORY = [event(1, "submitted", "queued", "submitted by ann"), event(2, "started"
 def explanation(job: dict[str, Any]) -> dict[str, Any]:
     estimate = {"start_seconds": 2400.0, "low": 1800.0, "high": 3600.0}
     return {"job": job["id"], "state": job["state"], "text": "It needs 2 GPUs on one node; the most free is 1.",
-            "position": job.get("position", 1), "estimate": estimate, "stage": "place", "size": "",
+            "position": job.get("position", 1), "estimate": estimate, "errors": [ERRORS], "stage": "place", "size": "",
             "place": "On gpu1."}  # fmt: skip
 
 

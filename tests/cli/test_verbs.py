@@ -23,7 +23,14 @@ def test_describe_tells_the_story(cli, jobs):
 
 def test_describe_shows_weight_and_hint(cli, jobs):
     source = "jobs of the same name"
-    weight = {"expected": 7200.0, "low": 3600.0, "high": 14400.0, "unit": "GPU-seconds", "source": source}
+    weight = {
+        "expected": 7200.0,
+        "low": 3600.0,
+        "high": 14400.0,
+        "unit": "GPU-seconds",
+        "source": source,
+        "errors": None,
+    }
     jobs.jobs[17] |= {"weight": weight, "hint": "It asks for 16 GPUs."}
     out = cli("describe", 17).out
     assert f"2 h of GPU time, between 1 h and 4 h ({source})" in out
@@ -32,6 +39,17 @@ def test_describe_shows_weight_and_hint(cli, jobs):
     out = cli("describe", 20).out
     assert f"2 h of core time ({source})" in out
     assert "hint" not in out
+
+
+def test_errors_of_estimates_stand_beside_them(cli, jobs):
+    errors = {"source": "steps", "count": 12, "error": 0.05, "without": 0.31, "believed": False}
+    weight = {"expected": 7200.0, "low": 3600.0, "high": 14400.0, "unit": "GPU-seconds", "source": "steps"}
+    jobs.jobs[17] |= {"weight": weight | {"errors": errors}}
+    words = "half of the last 12 off by more than 5 % (jobs like them: 31 %); not believed until it does better"
+    assert f"(steps); such estimates: {words}" in " ".join(cli("describe", 17).out.split())
+    line = "by steps half of the last 40 off by more than 5 % (jobs like them: 30 %)"
+    assert line in " ".join(cli("policy").out.split())
+    assert line in " ".join(cli("explain", 18).out.split())
 
 
 def test_describe_shows_when_the_checkpoint_came(cli, jobs):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedulearn.core.estimate.trust import Trust
+from schedulearn.core.estimate.trust import SourceErrors, Trust
 
 
 def scored(*told: float, without: float | None = 200.0) -> Trust:
@@ -47,5 +47,5 @@ def test_only_the_first_word_counts_and_only_once() -> None:
     assert trust.is_noted(1, "steps")
     trust.ended(1, 100.0)
     trust.ended(1, 100.0)
-    assert trust.errors == {"steps": (1, pytest.approx(0.1), pytest.approx(1.0))}
+    assert trust.errors == {"steps": SourceErrors(1, pytest.approx(0.1), pytest.approx(1.0), believed=True)}
     assert not trust.is_noted(1, "steps")

@@ -4,7 +4,7 @@ from schedulearn.cli.common.out import next_steps, paint, say, say_facts, say_js
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
 from schedulearn.wire.clean import clean
-from schedulearn.wire.words import FINISHED, STATE_STYLE, Json, duration
+from schedulearn.wire.words import FINISHED, STATE_STYLE, Json, duration, errors_in_words
 
 app = verb_app()
 _AUXILIARY = {"succeeded": "has", "failed": "has", "cancelled": "was"}  # else "is"
@@ -29,6 +29,7 @@ def explain(job: Job, as_json: AsJson = False) -> None:
         [
             ("place in the queue", str(position) if position else ""),
             ("may start", _start(answer.get("estimate"))),
+            *((f"estimates by {clean(one['source'])}", errors_in_words(one)) for one in answer["errors"]),
             ("size", clean(answer.get("size") or "")),
             ("place", clean(answer.get("place") or "")),
         ]

@@ -13,7 +13,7 @@ from schedulearn.cli.common.sim_options import failure_of
 from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.cli.view.table import Column
 from schedulearn.wire.clean import clean
-from schedulearn.wire.words import Json, parameters
+from schedulearn.wire.words import Json, errors_in_words, parameters
 
 if TYPE_CHECKING:
     from schedulearn.lab.traces.types import TraceJob
@@ -154,6 +154,10 @@ def _say(answer: Json) -> None:
         say()
         say("Stages", "bold")
         say_facts([(f"  {stage}", ", ".join(names)) for stage, names in stages.items()])
+    if answer.get("estimates"):
+        say()
+        say("Estimates of jobs that ran", "bold")
+        say_facts([(f"  by {clean(one['source'])}", errors_in_words(one)) for one in answer["estimates"]])
     if answer.get("fault"):
         note(f"fault: {clean(answer['fault'].get('error'))} ({answer['fault'].get('at')})", "red")
     for node, problem in (answer.get("sharing_problems") or {}).items():

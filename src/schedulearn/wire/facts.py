@@ -4,7 +4,7 @@ import shlex
 from datetime import datetime
 
 from schedulearn.wire.clean import clean
-from schedulearn.wire.words import Json, ago, clock, duration, nodes_of, number, size
+from schedulearn.wire.words import Json, ago, clock, duration, errors_in_words, nodes_of, number, size
 
 _IN_BYTES = ("memory", "shm")  # resources that are counted so
 
@@ -62,13 +62,14 @@ def _command(spec: Json) -> str:
 
 
 def _weight(weight: Json | None) -> str:
-    """`8 h of GPU time, between 4 h and 16 h (jobs of the same name)`"""
+    """`8 h of GPU time, between 4 h and 16 h (steps); such estimates: half of …`"""
     if weight is None:
         return ""
     low, high = duration(weight["low"]), duration(weight["high"])
     between = f", between {low} and {high}" if low != high else ""
     kind = weight["unit"].removesuffix("-seconds")
-    return clean(f"{duration(weight['expected'])} of {kind} time{between} ({weight['source']})")
+    past = f"; such estimates: {errors_in_words(weight['errors'])}" if weight.get("errors") else ""
+    return clean(f"{duration(weight['expected'])} of {kind} time{between} ({weight['source']}){past}")
 
 
 def _speedup(speedup: Json | None) -> str:

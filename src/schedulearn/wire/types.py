@@ -46,12 +46,23 @@ class Progress(TypedDict):
     eta_seconds: float | None
 
 
+class SourceErrors(TypedDict):
+    """How far off estimates of one source were on this service."""
+
+    source: str  # steps | loss curve
+    count: int  # of the last jobs that it was scored on; 100 at most
+    error: float  # half of them were off by more than this part of the truth
+    without: float  # the same of what jobs like them told
+    believed: bool  # False: what jobs like it told is used instead
+
+
 class Weight(TypedDict):
     expected: float
     low: float
     high: float
     unit: Literal["GPU-seconds", "core-seconds"]
     source: str  # where the estimate comes from, for people
+    errors: SourceErrors | None  # of that source; None: it was never scored
 
 
 class SpeedUp(TypedDict):
@@ -180,6 +191,7 @@ class Explanation(TypedDict):
     text: str
     position: int | None
     estimate: Estimate | None
+    errors: list[SourceErrors]  # of the estimates of running jobs that it may be made of; without one none
     stage: str | None
     size: str  # why it has so many workers; empty where there is nothing to say
     place: str  # why they are where they are, likewise
@@ -334,6 +346,7 @@ class Policy(TypedDict):
     available: dict[str, Any]
     fault: dict[str, Any] | None
     sharing_problems: dict[str, str]  # by node: why its cores are shared fairly although the policy says otherwise
+    estimates: list[SourceErrors]  # by source of what was told of jobs while they ran
 
 
 # --- comparisons and reports

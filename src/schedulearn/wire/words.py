@@ -62,6 +62,13 @@ def size(count: float | None) -> str:
     return f"{count:.0f} B"
 
 
+def errors_in_words(errors: Json) -> str:
+    """How far off estimates of one source were, beside what earlier jobs alone would have told."""
+    off, without = (f"{100 * errors[key]:.0f} %" for key in ("error", "without"))
+    doubt = "" if errors["believed"] else "; not believed until it does better"
+    return f"half of the last {errors['count']:,} off by more than {off} (jobs like them: {without}){doubt}"
+
+
 def number(value: float | None) -> str:
     """A metric in at most four digits that say something."""
     if value is None:

@@ -24,6 +24,7 @@ from schedulearn.service.gateway.views import (
     NodeView,
     PolicyView,
     Progress,
+    SourceErrors,
     Span,
     StoredEvent,
     UserRow,
@@ -86,7 +87,7 @@ def job_out(row: JobRow, caller: Caller, now: float, advice: Advice = _NO_ADVICE
         moving_to=sorted({placement.node for placement in job.move.to}) if job.move else [],
         exit=exit_out(job.outcome),
         progress=_progress(row.progress, job, now) if row.progress else None,
-        weight=_weight(advice.weight) if advice.weight else None,
+        weight=_weight(advice.weight, advice.errors) if advice.weight else None,
         hint=advice.hint,
         speedup=answer(types.SpeedUp, speedup, value=round(speedup.value, 3)) if speedup else None,
         checkpoint_at=time_out(advice.checkpoint_at),
@@ -100,10 +101,20 @@ def exit_out(outcome: Outcome | None) -> types.Exit | None:
     return answer(types.Exit, outcome, code=outcome.exit_code, text=outcome.words())
 
 
-def _weight(weight: Weight) -> types.Weight:
-    amount = weight.amount
+def _weight(weight: Weight, errors: SourceErrors | None) -> types.Weight:
+    amount, source = weight.amount, weight.amount.source
     low, expected, high = (round(one, 3) for one in (amount.low, amount.expected, amount.high))
-    return types.Weight(expected=expected, low=low, high=high, unit=weight.unit, source=amount.source)
+    past = _errors(source, errors) if errors else None
+    return types.Weight(expected=expected, low=low, high=high, unit=weight.unit, source=source, errors=past)
+
+
+def _all_errors(errors: Mapping[str, SourceErrors]) -> list[types.SourceErrors]:
+    return [_errors(source, found) for source, found in errors.items()]
+
+
+def _errors(source: str, errors: SourceErrors) -> types.SourceErrors:
+    error, without = round(errors.error, 4), round(errors.without, 4)
+    return types.SourceErrors(source=source, count=errors.count, error=error, without=without, believed=errors.believed)
 
 
 def _progress(progress: Progress, job: Job, now: float) -> types.Progress:
@@ -133,10 +144,13 @@ def event_out(stored: StoredEvent) -> types.Event:
     return answer(types.Event, stored.event, serial=stored.serial)
 
 
-def explanation_out(row: JobRow, why: Explanation) -> types.Explanation:
+def explanation_out(
+    row: JobRow, why: Explanation, errors: Mapping[str, SourceErrors] | None = None
+) -> types.Explanation:
     guess = why.estimate
     estimate = types.Estimate(start_seconds=guess.expected, low=guess.low, high=guess.high) if guess else None
-    return answer(types.Explanation, why, job=row.job.id, state=row.job.state.value, estimate=estimate)
+    past = _all_errors(errors) if guess and errors else []
+    return answer(types.Explanation, why, job=row.job.id, state=row.job.state.value, estimate=estimate, errors=past)
 
 
 def attempt_out(attempt: Attempt) -> types.Attempt:
@@ -226,7 +240,14 @@ def policy_in_force(view: PolicyView) -> types.PolicyInForce:
 
 def policy_out(view: PolicyView) -> types.Policy:
     problems = {str(node): problem for node, problem in view.sharing_problems.items()}
-    return answer(types.Policy, view.choice, available=view.available, fault=_fault(view), sharing_problems=problems)
+    return answer(
+        types.Policy,
+        view.choice,
+        available=view.available,
+        fault=_fault(view),
+        sharing_problems=problems,
+        estimates=_all_errors(view.estimates),
+    )
 
 
 def _fault(view: PolicyView) -> dict[str, Any] | None:

@@ -4,9 +4,11 @@ Seconds are at the size that a job wants (`Job.worked`), so that one that was sq
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.estimate import combine
 from schedulearn.core.estimate.features import Features, numbers_in
@@ -16,6 +18,8 @@ from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.estimate.trust import Trust
 
 _OWN = ("steps", "loss curve")  # sources that speak of the job itself
+_STEADY = 5.0  # steps after which their mean tells more than what was before
+_MOST_KNOWN = 20_000  # jobs whose way is remembered
 ASSUMED_PENALTY = 0.1  # of speed, for workers on several nodes: what a fast network costs most jobs
 
 
@@ -29,25 +33,48 @@ class Seen(NamedTuple):
     step_time: float | None = None  # seconds of a step, where more is known than the mean so far
 
 
+@dataclass(slots=True)
+class _Way:
+    """How far a job has come since it last went back to an earlier step."""
+
+    began_at: float = 0.0  # step
+    worked: float = 0.0  # seconds till then
+    step: float = 0.0  # the last one
+    pace_before: float | None = None  # seconds of a step, until it went back
+
+    def pace(self, step: float, worked: float) -> float | None:
+        """Seconds of a step; None: it never went back, and the mean of all tells."""
+        if step < self.step:
+            if self.step - self.began_at >= _STEADY:
+                self.pace_before = (worked - self.worked) / (self.step - self.began_at)
+            self.began_at, self.worked = step, worked
+        self.step = step
+        if self.pace_before is None or step - self.began_at < _STEADY:
+            return self.pace_before
+        return (worked - self.worked) / (step - self.began_at)
+
+
 class JobEstimates:
     """Not thread-safe."""
 
     def __init__(self) -> None:
         self._flattening = Flattening()
+        self._ways: dict[JobId, _Way] = {}
         self.trust = Trust()
 
     def remaining(self, job: Job, seen: Seen | None, history: History, now: float) -> Estimate | None:
         """Seconds that it still runs, once it runs; None where nothing is known."""
         worked = job.worked.at(now)
+        till = _worked_till(seen, job, worked) if seen else None
         facts = combine.Facts(
             job.user,
             job.spec.name,
             slots_of(job),
             ran=worked,
-            ran_till_step=_worked_till(seen, job, worked) if seen else None,
+            ran_till_step=till,
             step=seen.step if seen else None,
             steps=job.spec.steps,
-            step_time=seen.step_time if seen else None,
+            step_time=self._step_time(job, seen, worked if till is None else till) if seen else None,
             flat=self._flat(job, seen),
             features=_features(job),
             time_left=None if job.time_limit is None else max(0.0, job.time_limit - job.ran.at(now)),
@@ -60,6 +87,13 @@ class JobEstimates:
     def ended(self, job: Job, now: float) -> None:
         """It has succeeded: what was told of it is compared with what it took."""
         self.trust.ended(job.id, job.worked.at(now))
+
+    def _step_time(self, job: Job, seen: Seen, worked: float) -> float | None:
+        """Steps that were done again, or from nothing, do not make a step look longer."""
+        if job.id not in self._ways and len(self._ways) >= _MOST_KNOWN:
+            self._ways.clear()
+        pace = self._ways.setdefault(job.id, _Way()).pace(seen.step, worked)
+        return pace if seen.step_time is None else seen.step_time
 
     def _believed(self, job: Job, facts: combine.Facts, found: Estimate, history: History) -> Estimate | None:
         """What it tells of itself, unless that has been worse than what jobs like it tell."""

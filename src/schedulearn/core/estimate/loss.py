@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from schedulearn.core.estimate.remaining import Estimate
 
@@ -19,6 +20,9 @@ _FARTHEST = 10.0  # times the steps seen: what lies beyond is not predicted
 _FLOOR = 1e-3  # of the curve's height: a fit is never held to be better than this
 _DOUBT = 4.0  # fits within so many times the error's own scatter are as good as the best (a 95 % interval)
 _MOST_KNOWN = 20_000  # answers that are remembered
+_SIDE = 3  # bins on both sides of a jump that must agree on it
+_JUMP = 0.2  # of the curve's height: what rises less is part of the curve
+_BEYOND_NOISE = 8.0  # times the usual change from bin to bin
 _SCALES = [10 ** (k / 8) for k in range(-20, 9)]  # τ tried, in units of the steps seen
 
 Fall = Callable[[float], float]
@@ -46,7 +50,7 @@ def predict_flat(points: Points, goal: str = "min", tolerance: float = 0.02) -> 
     None where there is too little to go by: few points, no trend towards the goal, mere noise, or a bend too
     far ahead to tell.
     """
-    clean = _clean(points, -1.0 if goal == "max" else 1.0)
+    clean = _since_jump(_clean(points, -1.0 if goal == "max" else 1.0))
     if len(clean) < _LEAST_POINTS:
         return None
     first, seen = clean[0][0], clean[-1][0] - clean[0][0]
@@ -100,6 +104,25 @@ def _clean(points: Points, sign: float) -> list[tuple[float, float]]:
     """In order of steps, falling when it gets better; of a step done twice (after a restart) the later value."""
     by_step = {step: sign * value for step, value in points if math.isfinite(step) and math.isfinite(value)}
     return sorted(by_step.items())
+
+
+def _since_jump(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Without what came before the metric last got much worse for good: that was another curve."""
+    if len(points) < _LEAST_POINTS:
+        return points
+    bins = _binned(points)
+    values = [value for _, value in bins]
+    changes = [abs(b - a) for a, b in pairwise(values)]
+    least = max(_JUMP * (max(values) - min(values)), _BEYOND_NOISE * statistics.median(changes))
+    rises = [
+        statistics.median(values[i : i + _SIDE]) - statistics.median(values[i - _SIDE : i])
+        for i in range(_SIDE, len(values) - _SIDE + 1)
+    ]
+    jumps = [i for i, rise in enumerate(rises, _SIDE) if rise > least]
+    if not jumps:
+        return points
+    start = bins[jumps[-1]][0]
+    return [point for point in points if point[0] >= start]
 
 
 def _binned(points: Points) -> list[tuple[float, float]]:

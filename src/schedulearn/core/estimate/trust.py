@@ -3,47 +3,97 @@
 import math
 import statistics
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 _LEAST = 5  # scores, before which a source is believed
-_KEPT = 100  # the latest scores that count
+_KEPT = 100  # the latest scores that are told of
+_JUDGED = 30  # of these decide whether it is believed: what has changed should show soon
 _MOST_OPEN = 20_000  # jobs whose end is awaited
+
+
+Scores = Mapping[str, Sequence[Sequence[float]]]  # of each source the latest: its error, and the one without it
+Told = tuple[int, str, float, float | None]  # a prediction: of which job, by which source, what, and without it
+
+
+@dataclass(frozen=True, slots=True)
+class SourceErrors:
+    """How far off a source was."""
+
+    count: int  # jobs that it was scored on
+    error: float  # the median, as a part of the truth
+    without: float  # the median of what was known without it
+    believed: bool
 
 
 class Trust:
     """A prediction is of a job's whole duration, and is taken when the source first has an answer for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, scores: Scores | None = None, told: Iterable[Told] = ()) -> None:
+        """What was kept of an earlier life."""
         self._open: dict[int, dict[str, tuple[float, float | None]]] = {}  # by job and source: told, and without it
         self._scores: dict[str, deque[tuple[float, float]]] = defaultdict(lambda: deque(maxlen=_KEPT))
+        self._believed: dict[str, bool] = {}  # as it follows from the scores; asked at each decision
+        self.changes = 0  # so far: what was kept of it is older if there have been more
+        for source, kept in (scores or {}).items():
+            self._scores[source].extend((own, without) for own, without in kept)
+        for one in told:
+            self.note(*one)
+
+    @property
+    def scores(self) -> Scores:
+        """To be kept."""
+        return {
+            source: [[round(error, 4) for error in score] for score in scores]
+            for source, scores in self._scores.items()
+        }
+
+    @property
+    def told(self) -> list[Told]:
+        """Likewise: of jobs that have not ended."""
+        return [(job, source, *told) for job, by_source in self._open.items() for source, told in by_source.items()]
 
     def is_noted(self, job: int, source: str) -> bool:
         return source in self._open.get(job, ())
+
+    def awaits(self, job: int) -> bool:
+        """Whether some source has told something of it."""
+        return job in self._open
 
     def note(self, job: int, source: str, told: float, without: float | None) -> None:
         """`without`: what would be known if the source said nothing."""
         if len(self._open) >= _MOST_OPEN:
             self._open.clear()
         self._open.setdefault(job, {})[source] = told, without
+        self.changes += 1
 
     def ended(self, job: int, true: float) -> None:
         """It succeeded after so long."""
         for source, (told, without) in self._open.pop(job, {}).items():
+            self.changes += 1
             if without is not None:
                 self._scores[source].append((_error(told, true), _error(without, true)))
+                self._believed.pop(source, None)
+
+    def forget(self, job: int) -> None:
+        """It ended in another way."""
+        self._open.pop(job, None)
 
     def believes(self, source: str) -> bool:
-        """Unless it does worse than what is known without it."""
-        scores = self._scores.get(source, ())
-        if len(scores) < _LEAST:
-            return True
-        own, without = _medians(scores)
-        return own <= without
+        """Unless it has lately done worse than what is known without it."""
+        if source not in self._believed:
+            latest = list(self._scores[source])[-_JUDGED:] if source in self._scores else []
+            own, without = _medians(latest) if len(latest) >= _LEAST else (0.0, 0.0)
+            self._believed[source] = own <= without
+        return self._believed[source]
 
     @property
-    def errors(self) -> Mapping[str, tuple[int, float, float]]:
-        """Of each source: how often it was scored, its median error and the one without it, as parts of the truth."""
-        return {source: (len(scores), *_medians(scores)) for source, scores in self._scores.items()}
+    def errors(self) -> Mapping[str, SourceErrors]:
+        """Of each source that was scored."""
+        return {
+            source: SourceErrors(len(scores), *_medians(scores), self.believes(source))
+            for source, scores in self._scores.items()
+        }
 
 
 def _medians(scores: Iterable[tuple[float, float]]) -> tuple[float, float]:

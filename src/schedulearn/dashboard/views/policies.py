@@ -6,7 +6,7 @@ from typing import Any
 from schedulearn.dashboard.views.markup import Child, Safe, el, join
 from schedulearn.dashboard.views.parts import coded, facts, panel
 from schedulearn.wire import types
-from schedulearn.wire.words import parameters
+from schedulearn.wire.words import errors_in_words, parameters
 
 STAGES = {
     "order": "which job goes first",
@@ -24,6 +24,7 @@ def in_force(policy: types.Policy) -> Safe:
         about = stages.get(kind, {}).get(name, {}).get("about", "")
         told.append((kind, join(el("b", name), el("small", " ", coded(about)))))
     told.append(("parameters", parameters(policy["params"])))
+    told += [(f"estimates by {one['source']}", errors_in_words(one)) for one in policy["estimates"]]
     trouble: list[Child] = []
     if policy["fault"]:
         trouble.append(el("p", el("b", "The policy failed: "), str(policy["fault"].get("error")), class_="problem"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedulearn.lab.sim.fairness import STARVED
+from schedulearn.wire.words import errors_in_words
 
 Summary = Mapping[str, Any]
 
@@ -119,8 +120,7 @@ def estimates_in_words(estimates: Mapping[str, Any]) -> str:
         return "none needed"
     more = f"; {estimates['unknown']:,} jobs came before anything was known" if estimates.get("unknown") else ""
     for source, found in estimates.get("sources", {}).items():
-        better = f"{100 * found['error']:.0f} % where jobs like it are off by {100 * found['without']:.0f} %"
-        more += f"; by {source}: half of the last {found['count']:,} off by more than {better}"
+        more += f"; by {source}: {errors_in_words(found)}"
     if not estimates.get("count"):
         return f"estimates from earlier jobs{more}"
     return (

@@ -149,10 +149,7 @@ class LearnedFacts:
         if found is None and not self._unknown:
             return {"source": "not needed"}
         report = {"source": "history", "unknown": self._unknown, **(asdict(found) if found else {"count": 0})}
-        sources = {
-            source: {"count": count, "error": error, "without": without}
-            for source, (count, error, without) in self._estimates.trust.errors.items()
-        }
+        sources = {source: asdict(errors) for source, errors in self._estimates.trust.errors.items()}
         return report | ({"sources": sources} if sources else {})
 
     # ---

@@ -1,12 +1,14 @@
 """What is told to the user of one job: how heavy it is, how it scales, whether it asks for what its like have used."""
 
 import threading
+from collections.abc import Mapping
 
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import CPUS, MEMORY
 from schedulearn.core.domain.states import FINISHED
 from schedulearn.core.estimate.jobs import slots_of
 from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.core.estimate.trust import SourceErrors
 from schedulearn.core.estimate.weight import Asked, Weight, hint, weigh
 from schedulearn.service.gateway.views import Advice, SpeedUpView
 from schedulearn.service.learn.estimator import Estimator
@@ -28,14 +30,25 @@ class Adviser:
     def advise(self, row: JobRow, now: float) -> Advice:
         job = row.job
         with self._lock:
-            if not 0 <= now - self._read_at < _READ_EVERY:
-                self._estimator.refresh()
-                self._scaling.refresh()
-                self._read_at = now
+            self._look(now)
             left = self._estimator.remaining(job, row.progress, now)
             like = self._estimator.history.like(job.user, job.spec.name)
             speedup = self._speedup(job)
-        return Advice(_weight(job, left and left.after(job.ran.at(now))), hint(_asked(job), like), speedup)
+            errors = self._estimator.errors().get(left.source) if left else None
+        weight = _weight(job, left and left.after(job.ran.at(now)))
+        return Advice(weight, hint(_asked(job), like), speedup, errors=errors)
+
+    def errors(self, now: float) -> Mapping[str, SourceErrors]:
+        """How far off estimates were on this service, by source."""
+        with self._lock:
+            self._look(now)
+            return self._estimator.errors()
+
+    def _look(self, now: float) -> None:
+        if not 0 <= now - self._read_at < _READ_EVERY:
+            self._estimator.refresh()
+            self._scaling.refresh()
+            self._read_at = now
 
     def _speedup(self, job: Job) -> SpeedUpView | None:
         """At the largest size that was measured of it, else at the largest it may have."""

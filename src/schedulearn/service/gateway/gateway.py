@@ -56,6 +56,7 @@ from schedulearn.service.gateway.views import (
     LogPlace,
     PolicyChoice,
     PolicyView,
+    SourceErrors,
     WorkerUsage,
 )
 from schedulearn.service.gateway.vitals import SOON, Vitals
@@ -263,8 +264,9 @@ class Gateway:
         total = self.job(job).attempts
         return self._store.attempts_of(job, offset + 1, offset + limit), total
 
-    def explain(self, job: JobId) -> tuple[JobRow, Explanation]:
-        return self.job(job), self._explain(job)
+    def explain(self, job: JobId) -> tuple[JobRow, Explanation, Mapping[str, SourceErrors]]:
+        """And how far off the estimates were that it may be made of."""
+        return self.job(job), self._explain(job), self._adviser.errors(self.now())
 
     def advice(self, row: JobRow) -> Advice:
         """How heavy it is, a hint if it asks for far more, or less, than jobs like it; when its checkpoint came in."""
@@ -344,7 +346,7 @@ class Gateway:
             choice = PolicyChoice(str(preset), stages, params)
             fault = fault or {"at": None, "error": str(error)}
         problems = {node: kept["problem"] for node, kept in self._store.shares().items() if kept.get("problem")}
-        return PolicyView(choice, available(), fault, problems)
+        return PolicyView(choice, available(), fault, problems, self._adviser.errors(self.now()))
 
     def set_policy(
         self, caller: Caller, preset: str, stages: Mapping[str, str], params: Mapping[str, Any]

@@ -11,6 +11,7 @@ from schedulearn.core.domain.ids import AttemptId, DeviceId, JobId, NodeName
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.states import JobState
+from schedulearn.core.estimate.trust import SourceErrors as SourceErrors
 from schedulearn.core.estimate.weight import Weight as Weight
 from schedulearn.core.policies.catalogue.presets import DEFAULT_PRESET, build_policy
 from schedulearn.service.common.roles import TTL
@@ -54,6 +55,7 @@ class PolicyView:
     available: dict[str, Any]
     fault: dict[str, Any] | None  # {"at", "error"}: why the policy could not decide last time
     sharing_problems: Mapping[NodeName, str] = field(default_factory=dict)  # why nobody is limited on a node
+    estimates: Mapping[str, SourceErrors] = field(default_factory=dict)  # how far off they were, by source
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ class Advice:
     hint: str | None = None  # a sentence if it asks for far more, or less, than jobs like it
     speedup: SpeedUpView | None = None  # None: nothing was measured
     checkpoint_at: float | None = None  # when a checkpoint of its containers was last brought to the service
+    errors: SourceErrors | None = None  # how far off such estimates of its weight were; None: never scored
 
 
 @dataclass(frozen=True, slots=True)

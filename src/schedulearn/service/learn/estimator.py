@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 from weakref import WeakKeyDictionary, proxy
 
@@ -14,26 +14,35 @@ from schedulearn.core.estimate.history import Finished, History
 from schedulearn.core.estimate.jobs import JobEstimates, Seen, duration, finished
 from schedulearn.core.estimate.loss import Points
 from schedulearn.core.estimate.remaining import Estimate
+from schedulearn.core.estimate.trust import SourceErrors, Trust
 from schedulearn.store import Progress, Store
 
 _REMEMBERED = 1000  # finished jobs that are learned from
 _FEW = 50  # are looked at first: mostly no more have ended since the last look
 _MAKING = threading.Lock()
+_SCORES, _TOLD = "estimate_scores", "estimates_told"  # settings
+_KEEP_EVERY = 10.0  # seconds between two times that what was told is kept; scores are at once
 _CURVE = 500  # points of a curve that are read to see when it flattens
 
 
 class Estimator:
-    """Reads the store when it is first asked, and again after `refresh`. Not thread-safe."""
+    """Reads the store when it is first asked, and again after `refresh`. Not thread-safe.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    How far off estimates were is in the store, so that a restart forgets nothing. One keeps it there; others read it.
+    """
+
+    def __init__(self, store: Store, keeps: bool = False) -> None:
+        self._store, self._keeps = store, keeps
         self._past_jobs = PastJobs.of(store)
         self._past: History | None = None
         self._estimates = JobEstimates()
+        self._is_stale, self._scored = True, False
+        self._kept, self._kept_at = 0, -math.inf  # changes of the trust that were kept, and when
 
     def refresh(self) -> None:
         """Jobs may have ended since."""
         self._past = None
+        self._is_stale |= not self._keeps
 
     @property
     def history(self) -> History:
@@ -45,19 +54,47 @@ class Estimator:
         self, job: Job, progress: Progress | None, now: float, step_time: float | None = None
     ) -> Estimate | None:
         """Seconds that it still runs, once it runs; None where nothing is known. `step_time`: None: the mean so far."""
-        return self._estimates.remaining(job, self._seen(job, progress, step_time), self.history, now)
+        return self._current.remaining(job, self._seen(job, progress, step_time), self.history, now)
 
     def work(self, job: Job, progress: Progress | None, used: float, per_step: float | None) -> Estimate | None:
         """The same in core-seconds, by what it has used so far, in all and for a step; None: its steps do not tell."""
-        return self._estimates.work(job, self._seen(job, progress), used, per_step)
+        return self._current.work(job, self._seen(job, progress), used, per_step)
 
     def duration(self, job: Job) -> Estimate | None:
         """Seconds that such a job runs altogether."""
         return duration(job, self.history)
 
     def ended(self, job: Job, now: float) -> None:
-        """It has succeeded."""
-        self._estimates.ended(job, now)
+        """What was told of it is scored, if it has succeeded."""
+        if job.state is JobState.SUCCEEDED:
+            self._current.ended(job, now)
+            self._scored = True
+        else:
+            self._current.trust.forget(job.id)
+
+    def awaits(self, job: Job) -> bool:
+        """Whether something was told of it, to be scored when it ends."""
+        return self._current.trust.awaits(job.id)
+
+    def keep(self, now: float) -> None:
+        """What has changed since the last time."""
+        trust = self._current.trust
+        if trust.changes != self._kept and (self._scored or now - self._kept_at >= _KEEP_EVERY):
+            self._scored, self._kept, self._kept_at = False, trust.changes, now
+            self._store.set_setting(_SCORES, trust.scores)
+            self._store.set_setting(_TOLD, trust.told)
+
+    def errors(self) -> Mapping[str, SourceErrors]:
+        """How far off each source was."""
+        return self._current.trust.errors
+
+    @property
+    def _current(self) -> JobEstimates:
+        if self._is_stale:
+            told = self._store.setting(_TOLD, ()) if self._keeps else ()
+            self._estimates.trust = Trust(self._store.setting(_SCORES), told)
+            self._is_stale, self._kept = False, self._estimates.trust.changes
+        return self._estimates
 
     def _seen(self, job: Job, progress: Progress | None, step_time: float | None = None) -> Seen | None:
         if progress is None:

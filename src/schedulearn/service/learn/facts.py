@@ -1,6 +1,7 @@
 """What the live service knows of jobs beyond what their users said. Implements `policies.stages.Facts`."""
 
 import math
+from collections.abc import Mapping
 
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
@@ -16,6 +17,7 @@ from schedulearn.service.learn.scaling import Scaling
 from schedulearn.store import Progress, Store
 
 _LOOK_EVERY = 2.0  # seconds between two looks at the steps of running jobs
+_NOTE_EVERY = 10.0  # seconds between two looks for jobs of which nothing was told yet
 _MOST_SEEN = 20_000  # jobs whose progress is remembered
 
 
@@ -27,14 +29,15 @@ class LiveFacts:
 
     steady = False  # a job may turn out to be slower than was thought
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, keeps: bool = False) -> None:
+        """`keeps`: what is learned of estimates goes into the store."""
         self._store = store
-        self._estimator = Estimator(store)
+        self._estimator = Estimator(store, keeps)
         self.restarts = Restarts(store)
         self.scaling = Scaling(store)
         self._paces = Paces()
         self._seen: dict[JobId, Progress | None] = {}  # how far jobs are, or were when they last ran
-        self._looked_at = -math.inf
+        self._looked_at = self._noted_at = -math.inf
 
     def refresh(self) -> None:
         """Jobs have ended, or been started again, since the store was last read: look there when next asked."""
@@ -43,8 +46,19 @@ class LiveFacts:
         self.scaling.refresh()
 
     def ended(self, job: Job, now: float) -> None:
-        """It has succeeded: how good was what was told of it?"""
+        """How good was what was told of it?"""
         self._estimator.ended(job, now)
+
+    def look(self, jobs: Mapping[JobId, Job], now: float) -> None:
+        """Note what is told of running jobs, whatever their policy asks for; keep it, and what was scored."""
+        if now - self._noted_at >= _NOTE_EVERY:
+            self._noted_at = now
+            awaited = self._estimator.awaits
+            new = {one.id: one for one in jobs.values() if one.state is JobState.RUNNING and not awaited(one)}
+            for number in self._store.latest_steps({number: one.spec.metric.name for number, one in new.items()}):
+                if row := self._store.job(number):
+                    self._estimator.remaining(new[number], row.progress, now, self._paces.step_time(new[number]))
+        self._estimator.keep(now)
 
     def estimate(self, job: Job, now: float) -> Estimate | None:
         """Seconds that it still runs, once it runs and nothing holds it back; None where nothing is known."""

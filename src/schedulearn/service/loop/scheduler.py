@@ -18,7 +18,7 @@ from schedulearn.core.domain.ids import AttemptId
 from schedulearn.core.domain.job import Attempt, Job, Worker
 from schedulearn.core.domain.node import Node, NodeState
 from schedulearn.core.domain.ports import Clock, Executor
-from schedulearn.core.domain.states import JobState
+from schedulearn.core.domain.states import FINISHED, JobState
 from schedulearn.core.domain.units import format_duration
 from schedulearn.core.domain.usage import Limits
 from schedulearn.core.policies.catalogue.presets import build_policy
@@ -80,7 +80,7 @@ class Scheduler:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._remembered: dict[str, Any] = {}  # the policy's memory as the store has it
-        self._facts, self._targets = LiveFacts(store), Targets(store)
+        self._facts, self._targets = LiveFacts(store, keeps=True), Targets(store)
         self._share_loops = ShareLoops(store, executor, clock, self.post)
         self._nodes_seen_at = self._workers_seen_at = 0.0
         self._wake_at: float | None = None
@@ -304,10 +304,11 @@ class Scheduler:
         )
 
     def _learn(self, changes: Changes, now: float) -> None:
-        succeeded = [job for job in changes.jobs.values() if job.state is JobState.SUCCEEDED]
-        for job in succeeded:
+        ended = [job for job in changes.jobs.values() if job.state in FINISHED]
+        for job in ended:
             self._facts.ended(job, now)
-        if succeeded:
+        self._facts.look(self.state.jobs, now)
+        if any(job.state is JobState.SUCCEEDED for job in ended):
             self._facts.refresh()
             self._share_loops.refresh()
         self._facts.restarts.started(changes.attempts.values(), self.state.jobs)
