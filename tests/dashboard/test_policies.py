@@ -87,10 +87,52 @@ def test_a_user_may_compare_but_not_switch(page_of: Callable[..., Page], client:
 
 
 @pytest.mark.usefixtures("clean")
+def test_what_if_on_the_live_queue_and_a_button_to_switch(page: Page, client: Client) -> None:
+    client.set_policy("fifo")
+    page.open(f"{client.url}/policies")
+    page.click("Compare")
+    page.wait_for("no job runs or waits")
+    job = submit(client, "learns", steps=30)
+    wait_until(lambda: (client.job(job)["progress"] or {}).get("step") == 30, PATIENCE, "it has reported")
+    waits = submit(client, "waits", resources={"cpus": client.nodes()[0]["capacity"]["cpus"]})
+    page.click("Compare")
+    is_done(client, "the queue now")
+    page.wait_for("What if: the jobs of")
+    table = '[aria-label="When each job ends"]'
+    heads = page.text_of(f"{table} thead").split()
+    assert heads == ["Job", "State", "fifo", "(now)", "srjf", "schedulearn"]
+    assert page.count(f"{table} tbody tr") == 2
+    assert page.count(f'{table} a[href="/jobs/{waits}"]') == 1
+    assert "fifo in force" in page.text_of('[aria-label="Average completion"]')
+    assert f"?: nothing is known of how long job {waits} will run" in page.text
+    page.click("Switch to srjf")
+    page.click("Use it")
+    wait_until(lambda: client.policy()["preset"] == "srjf", PATIENCE, "it is set")
+    page.open(f"{client.url}/results")
+    page.click("the queue now")
+    page.wait_for("What if: the jobs of")
+    client.set_policy("fifo")
+
+
+@pytest.mark.usefixtures("clean")
+def test_what_if_without_a_button_for_who_may_not_switch(page_of: Callable[..., Page], client: Client) -> None:
+    if "eve" not in {user["name"] for user in client.users()}:
+        client.add_user("eve")
+    submit(client)
+    page = page_of("/policies", user="eve")
+    page.click("Compare")
+    is_done(client, "the queue now")
+    page.wait_for("What if: the jobs of")
+    assert "Switch to" not in page.text
+
+
+@pytest.mark.usefixtures("clean")
 def test_the_history_is_compared_and_the_report_shown(page: Page, client: Client) -> None:
     job = submit(client, "short", "print('loss 0.5')")
     wait_until(lambda: client.job(job)["state"] in FINISHED, PATIENCE, "it is over")
     page.open(f"{client.url}/policies")
+    page.wait_for("this service's history")
+    page.script("document.querySelectorAll('.q-radio')[1].click()")
     page.click("Compare")
     is_done(client, "history on our servers")
     page.wait_for("Comparison: history on our servers")

@@ -1,38 +1,42 @@
 """Comparing policies: what is asked for, how far it is, and the report."""
 
+from collections.abc import Callable
+from functools import partial
+
 from nicegui import ui
 
 from schedulearn.client import ApiError, Client, ClientError, types
 from schedulearn.dashboard.common.dialogs import tell
 from schedulearn.dashboard.common.frame import Frame
-from schedulearn.dashboard.common.live import Live, section
+from schedulearn.dashboard.common.live import Live, action, section
 from schedulearn.dashboard.common.pick import Pick
 from schedulearn.dashboard.views import studies as view
 from schedulearn.dashboard.views.markup import Safe, el
 from schedulearn.dashboard.views.parts import problem as problem_of
+from schedulearn.wire.predictions import USUAL
 
 MOST_TRACE = 800_000  # bytes; the service says so as well
-_USUAL = ("fifo", "srjf", "schedulearn")
-_HISTORY, _TRACE = "this service's history", "a trace file"
+_NOW, _HISTORY, _TRACE = "the jobs there are now", "this service's history", "a trace file"
 
 
 class Compare:
     """The panel that asks, and, where `make_result` is called, what comes of it."""
 
-    def __init__(self, frame: Frame, policy: types.Policy) -> None:
-        self._frame = frame
+    def __init__(self, frame: Frame, policy: types.Policy, use: Callable[[str], None] | None = None) -> None:
+        """`use` switches to a policy; None: the user may not."""
+        self._frame, self._use = frame, use
         self._study: types.Study | None = None
         with section("Compare", "compare"):
             Live(
                 el(
                     "p",
-                    "Replay a workload under several policies, in the background.",
+                    "See when the jobs of this moment would end under several policies, or replay a workload.",
                     class_="empty",
                 )
             )
             with ui.element("div").classes("asked"):
                 self._choices = self._policies(policy)
-                self._source = ui.radio([_HISTORY, _TRACE], value=_HISTORY, on_change=self._sourced).props(
+                self._source = ui.radio([_NOW, _HISTORY, _TRACE], value=_NOW, on_change=self._sourced).props(
                     "inline dense"
                 )
                 self._pick = Pick("Trace file", MOST_TRACE, self._picked)
@@ -45,9 +49,10 @@ class Compare:
                     self._go = ui.button("Compare", on_click=self._start).props("unelevated no-caps")
                     self._stop = ui.button("Cancel", on_click=self._cancel, color=None).props("outline no-caps")
                     self._progress = Live()
-        self._pick.set_visibility(False)
+        self._sourced()
 
     def make_result(self) -> None:
+        self._uses = ui.element("div").classes("actions uses")
         self._result = Live().classes("result")
         self._show(None)
 
@@ -58,7 +63,7 @@ class Compare:
         self._show(own[0] if own else None)
 
     def _policies(self, policy: types.Policy) -> dict[str, ui.checkbox]:
-        chosen = {policy["preset"], *_USUAL}
+        chosen = {policy["preset"], *USUAL}
         with ui.element("fieldset").classes("ticks"):
             Live(Safe("Policies"), tag="legend")
             return {
@@ -67,6 +72,7 @@ class Compare:
 
     def _sourced(self) -> None:
         self._pick.set_visibility(self._source.value == _TRACE)
+        self._cluster.set_visibility(self._source.value != _NOW)
         self._told.show(Safe(""))
 
     def _picked(self) -> None:
@@ -89,6 +95,8 @@ class Compare:
         cluster = str(self._cluster.value or "").strip().replace("×", "x")
         if not policies:
             raise ClientError("Select at least one policy.")
+        if self._source.value == _NOW:
+            return await self._frame.session.ask(lambda client: client.what_if(policies))
         if self._source.value == _HISTORY:
             return await self._frame.session.ask(lambda client: client.compare(policies, cluster=cluster))
         if self._pick.too_large or not self._pick.text:
@@ -125,3 +133,12 @@ class Compare:
         self._stop.set_visibility(running)
         self._progress.show(view.progress(study) if study and running else Safe(""))
         self._result.show(view.result(study) if study and not running else Safe(""))
+        self._offer(study["prediction"] if study and not running else None)
+
+    def _offer(self, told: types.Prediction | None) -> None:
+        """To switch to one of the policies whose predictions are shown."""
+        self._uses.clear()
+        if told and self._use:
+            with self._uses:
+                for name in told["policies"][1:]:
+                    action(f"Switch to {name}", partial(self._use, name))

@@ -1,5 +1,7 @@
 """`/policies`: what each policy does, the one in force, and how others would have done."""
 
+from collections.abc import Callable
+
 from fastapi import Request
 from nicegui import ui
 
@@ -32,24 +34,27 @@ class PoliciesPage:
     def __init__(self, frame: Frame, policy: types.Policy) -> None:
         self._frame, self._policy = frame, policy
         self._cards: dict[str, Live] = {}
+        may_switch = frame.session.user["role"] == "admin"
         with columns() as (main, side):
             with main:
-                self.compare = Compare(frame, policy)
+                self.compare = Compare(frame, policy, self._use if may_switch else None)
             with side:
                 self._in_force = Live()
         self.compare.make_result()
         with section("Policies"), ui.element("div").classes("cards"):
             for name in policy["available"]["presets"]:
-                self._card(name)
+                self._card(name, self._use if may_switch else None)
         self._draw(policy)
         frame.keep(self._follow)
 
-    def _card(self, name: str) -> None:
+    def _use(self, name: str) -> None:
+        switch(self._frame, self._policy, name, self._look)
+
+    def _card(self, name: str, use: Callable[[str], None] | None) -> None:
         with ui.element("article").classes("preset").props(f'aria-label="{name}"'):
             self._cards[name] = Live()
-            if self._frame.session.user["role"] == "admin":
-                use = action("Use", lambda: switch(self._frame, self._policy, name, self._look))
-                use.props(f'aria-label="Use {name}"')
+            if use:
+                action("Use", lambda: use(name)).props(f'aria-label="Use {name}"')
 
     async def _follow(self) -> None:
         await self._look()

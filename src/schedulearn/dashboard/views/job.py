@@ -46,8 +46,8 @@ def standing(job: types.Job, explained: types.Explanation | None) -> Safe:
 
 def _has(explained: types.Explanation) -> Safe | None:
     """Why it has what it has."""
-    told: list[tuple[str, Child]] = [(name, coded(explained[name])) for name in ("size", "place") if explained[name]]
-    return el("div", facts(told), class_="why") if told else None
+    told = [(name, words) for name, words in (("Size", explained["size"]), ("Place", explained["place"])) if words]
+    return join(el("p", el("b", name, ": "), coded(words), class_="why") for name, words in told) if told else None
 
 
 def not_there(moves: Sequence[types.PossibleMove]) -> Safe:

@@ -1,9 +1,10 @@
 """Comparisons and experiments: the list of them, what each says in short, and its report in a frame."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from urllib.parse import quote
 
+from schedulearn.dashboard.views import predictions
 from schedulearn.dashboard.views.markup import Safe, el, join
 from schedulearn.dashboard.views.parts import bar, empty, panel, percent, since, when
 from schedulearn.dashboard.views.table import Column, table, whole_table
@@ -117,6 +118,8 @@ def _own_page(study: types.Study) -> Safe:
 def result(study: types.Study) -> Safe:
     """What came of a comparison, and its report for who opens it."""
     title, link = f"Comparison: {study['title']}", el("a", "all results", href="/results")
+    if study["prediction"]:
+        return join(trouble(study), predictions.shown(study["prediction"], datetime.now(UTC), link))
     if not study["has_report"]:
         return panel(title, trouble(study) or el("p", study["state"], class_="empty"), note=link)
     words = el("p", f"{study['about']}; the best of each column is marked. JCT: from arrival to end.", class_="empty")
@@ -126,6 +129,8 @@ def result(study: types.Study) -> Safe:
 
 def whole(study: types.Study) -> Safe:
     """The report; where there is little room, its figures stand before it, too."""
+    if study["prediction"]:
+        return predictions.shown(study["prediction"], datetime.now(UTC))
     if not study["has_report"]:
         return Safe("")
     return join(
