@@ -28,19 +28,6 @@ class Grant:
     cores: int = 0  # whole ones of its only worker; 0: they are not counted
 
 
-@dataclass(slots=True)
-class Decision:
-    """Only what changes, plus one refusal for each blocked shape or kind of shapes."""
-
-    stops: list[JobId] = field(default_factory=list)  # lose all their workers
-    grants: list[Grant] = field(default_factory=list)
-    refusals: dict[Shape, tuple[JobId, Refusal]] = field(default_factory=dict)
-    passed: list[Kind] = field(default_factory=list)  # nobody of these fits, and hardly anybody was looked at
-    wake_at: float | None = None  # when to decide again although nothing happened
-    memory: Memory = field(default_factory=dict)
-    settled: bool = False  # would the same be decided again where jobs take turns, as long as nothing changes?
-
-
 class Undo:
     """What was tried on the ledger, to be undone at the end of a decision."""
 
@@ -67,14 +54,35 @@ class Undo:
 
     def back_to(self, mark: tuple[int, int]) -> None:
         logged, closed = mark
-        while len(self._closed) > closed:
-            self._ledger.set_closed(self._closed.pop(), False)
+        self.reopen(closed)
         while len(self._log) > logged:
             taken, shape, placements = self._log.pop()
             (self._ledger.give_back_all if taken else self._ledger.take_all)(shape, placements)
 
+    def reopen(self, closed: int = 0) -> None:
+        """All nodes, or those that were closed after so many."""
+        while len(self._closed) > closed:
+            self._ledger.set_closed(self._closed.pop(), False)
+
     def all(self) -> None:
         self.back_to((0, 0))
+
+
+@dataclass(slots=True)
+class Decision:
+    """Only what changes, plus one refusal for each blocked shape or kind of shapes."""
+
+    stops: list[JobId] = field(default_factory=list)  # lose all their workers
+    grants: list[Grant] = field(default_factory=list)
+    refusals: dict[Shape, tuple[JobId, Refusal]] = field(default_factory=dict)
+    passed: list[Kind] = field(default_factory=list)  # nobody of these fits, and hardly anybody was looked at
+    wake_at: float | None = None  # when to decide again although nothing happened
+    memory: Memory = field(default_factory=dict)
+    tried: Undo | None = None  # the stops and grants, if they are on the ledger already; None: they are not
+    settled: bool = False  # would the same be decided again where jobs take turns, as long as nothing changes?
+
+
+_DOES_NOT_FIT = DoesNotFit()
 
 
 class AllocationPass:
@@ -185,7 +193,9 @@ class AllocationPass:
             return
         victims = self._victims = Victims(self.running.last_first(), self._free)
         while (entry := self._walk.next_entry) is not None:
-            victims.come_to(entry.key)
+            if victims.free < -EPSILON:
+                victims.come_to(entry.key)
+            victims.at = entry.key
             yield self._walk.next_job()
         victims.come_to(None)
 
@@ -198,10 +208,10 @@ class AllocationPass:
                 yield job
 
     def give(self, job: Job, workers: int) -> bool:
+        if self._victims is not None:
+            return self._give_from(self._victims, job, workers)
         more = (workers - self._given_so_far(job)) * job.shape.slots
         placements, first = job.placements, job.id not in self._given
-        if self._victims is not None:
-            return self._give_from(self._victims, job, workers, more)
         if more > self._within_reach(job) + EPSILON:
             return False
         if first and self._has_no_place(job):
@@ -238,12 +248,13 @@ class AllocationPass:
         """It would fit by count, but was found to have no place."""
         return not job.placements and self._limits.get(job.shape, 1) <= 0
 
-    def _give_from(self, victims: "Victims", job: Job, workers: int, more: float) -> bool:
+    def _give_from(self, victims: "Victims", job: Job, workers: int) -> bool:
         """The same while those who run are only looked at where they may lose what they have."""
         if job.placements:
             raise BadPlan(f"the allocate stage changes job {job.id}, which runs, while it goes through those who wait")
-        first = job.id not in self._given
-        if (first and self._has_no_place(job)) or not victims.covers(more + self._withheld):
+        before = self._given.get(job.id)
+        first, more = before is None, (workers - (before or 0)) * job.shape.slots
+        if (first and self._limits and self._has_no_place(job)) or not victims.covers(more + self._withheld):
             return False
         if first:
             self._walk.take(job)
@@ -287,9 +298,10 @@ class AllocationPass:
             return
         if why is None:
             ask = self.ask(job)
-            enough = self._is_within(ask.want * ask.cost)
-            held = HeldBehind(self._reserved_for.id) if self._reserved_for is not None else NoPlace()
-            why = held if enough else DoesNotFit()
+            if not self._is_within(ask.want * ask.cost):
+                why = _DOES_NOT_FIT
+            else:
+                why = HeldBehind(self._reserved_for.id) if self._reserved_for is not None else NoPlace()
         self.refusals[job.shape] = (job.id, why)
 
     def _is_within(self, cost: float) -> bool:
@@ -366,6 +378,7 @@ class AllocationPass:
         cost = workers * least.slots
         if self._victims is not None:
             self._victims.come_to(key)
+            self._victims.at = key
             return not self._victims.covers(cost)
         if cost > self._left - self._withheld + EPSILON:
             return True
@@ -416,7 +429,7 @@ class Victims:
         self._coming: Iterator[tuple[Key, Job]] | None = last_first  # None: those further to the front are passed
         self._seen: list[tuple[Key, Job]] = []
         self._sums: list[float] = []  # the slots of each of them and of all that come after it
-        self._at: Key = ()  # where the walk is; all further to the front have been decided
+        self.at: Key = ()  # where the walk is; all further to the front have been decided
 
     def come_to(self, key: Key | None) -> None:
         """Those before this key (None: all) who have too little left behind them lose what they have."""
@@ -431,8 +444,6 @@ class Victims:
             self.free += len(job.placements) * job.shape.slots
             del self._seen[first:], self._sums[first:]
             self.close()
-        if key is not None:
-            self._at = key
 
     def close(self) -> None:
         """Nobody further to the front is looked at any more."""
@@ -440,24 +451,26 @@ class Victims:
 
     def covers(self, cost: float) -> bool:
         """Is so much free, or held by those who come later?"""
-        debt = cost - self.free
+        debt, sums = cost - self.free, self._sums
         if debt <= EPSILON:
             return True
-        self._look_until(debt)
-        reached = bisect_left(self._sums, debt - EPSILON)
-        return reached < len(self._sums) and self._seen[reached][0] > self._at
+        if self._coming is not None and (not sums or sums[-1] < debt - EPSILON):
+            self._look_until(debt)
+        if not sums or sums[-1] < debt - EPSILON:
+            return False
+        return self._seen[bisect_left(sums, debt - EPSILON)][0] > self.at
 
     @property
     def left(self) -> float:
         """What is free or held by those who come later."""
         self._look_until(math.inf)
-        later = sum(1 for key, _ in self._seen if key > self._at)
+        later = sum(1 for key, _ in self._seen if key > self.at)
         return self.free + (self._sums[later - 1] if later else 0.0)
 
     def _look_until(self, slots: float) -> None:
         """Until those who were looked at hold so much together, or all are known who come later."""
         seen, sums = self._seen, self._sums
-        while self._coming is not None and (not seen or (sums[-1] < slots - EPSILON and seen[-1][0] > self._at)):
+        while self._coming is not None and (not seen or (sums[-1] < slots - EPSILON and seen[-1][0] > self.at)):
             pair = next(self._coming, None)
             if pair is None:
                 self._coming = None

@@ -1,6 +1,6 @@
 """What follows from an event: the job state machine. An impossible transition is a bug that says which."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -122,7 +122,7 @@ def _worker_started(state: State, event: ev.WorkerStarted) -> None:
         return  # of an earlier attempt, or told before: executors may repeat themselves
     job, attempt, worker = found
     state.changes.attempts[attempt.id] = attempt
-    _note_start(state, job, worker, event.at, event.note)
+    _note_start(state, job, [worker], event.at, event.note)
     if job.state is JobState.STARTING and attempt.all_started:
         now_runs(state, job, attempt, event.at, Trigger.STARTED, "")
 
@@ -132,16 +132,15 @@ def _attempt_started(state: State, event: ev.AttemptStarted) -> None:
     if job is None or attempt is None or attempt.id != event.attempt:
         return
     state.changes.attempts[attempt.id] = attempt
-    for worker in attempt.workers:
-        if worker.started_at is None:
-            _note_start(state, job, worker, event.at)
+    _note_start(state, job, [worker for worker in attempt.workers if worker.started_at is None], event.at)
     if job.state is JobState.STARTING:
         now_runs(state, job, attempt, event.at, Trigger.STARTED, "")
 
 
-def _note_start(state: State, job: Job, worker: Worker, now: float, note: str = "") -> None:
-    worker.started_at = now
-    if state.keeps_history:
+def _note_start(state: State, job: Job, workers: Sequence[Worker], now: float, note: str = "") -> None:
+    for worker in workers:
+        worker.started_at = now
+    for worker in workers if state.keeps_history else ():
         cause = f"worker {worker.id} runs on {worker.node}" + (f"; {note}" if note else "")
         state.record(now, "worker_started", cause, job, node=worker.node)
 
@@ -165,7 +164,7 @@ def _worker_exited(state: State, event: ev.WorkerExited) -> None:
         return
     job, attempt, worker = found
     state.changes.attempts[attempt.id] = attempt
-    _note_exit(state, job, worker, event.outcome, event.at)
+    _note_exit(state, job, [worker], event.outcome, event.at)
     if attempt.all_ended:
         _attempt_over(state, job, attempt, event.at)
     elif job.spec.resizes_live and live_resize.goes_on_without(state, job, worker, event.at):
@@ -181,15 +180,15 @@ def _attempt_exited(state: State, event: ev.AttemptExited) -> None:
     if job is None or attempt is None or attempt.id != event.attempt:
         return
     state.changes.attempts[attempt.id] = attempt
-    for worker in attempt.running:
-        _note_exit(state, job, worker, event.outcome, event.at)
+    _note_exit(state, job, attempt.running, event.outcome, event.at)
     _attempt_over(state, job, attempt, event.at)
 
 
-def _note_exit(state: State, job: Job, worker: Worker, outcome: Outcome, now: float) -> None:
-    worker.ended_at, worker.outcome = now, outcome
-    state.end_lease(worker)
-    if state.keeps_history:
+def _note_exit(state: State, job: Job, workers: Sequence[Worker], outcome: Outcome, now: float) -> None:
+    for worker in workers:
+        worker.ended_at, worker.outcome = now, outcome
+    state.end_leases(workers)
+    for worker in workers if state.keeps_history else ():
         data: dict[str, object] = {
             "exit_code": outcome.exit_code,
             "signal": outcome.signal,

@@ -49,6 +49,7 @@ class Book:
         self.leaving: set[JobId] = set()
         self.growing: dict[JobId, None] = {}  # run, and were promised more than they have; in order
         self.shrinking: set[JobId] = set()  # run on while some of their workers, told to leave, are not out yet
+        self._alone: dict[JobId, tuple[Shape, Shape]] = {}  # the shapes, whole and suspended, of who once was suspended
         self._stale = True
         # The only nodes where it might, as far as those who take turns are concerned; None: anywhere:
         self.unsettled: set[NodeName] | None = None
@@ -89,26 +90,38 @@ class Book:
             some.clear()
 
     def promise(
-        self, job: Job, placements: tuple[Placement, ...], *, fixed: bool = False, cores: int | None = None
+        self,
+        job: Job,
+        placements: tuple[Placement, ...],
+        *,
+        fixed: bool = False,
+        cores: int | None = None,
+        tried: bool = False,
     ) -> None:
-        """Put the job there instead of where it is, with so many whole cores (None: as before), if that is free."""
-        before, had, was_at = job.placements, job.cores, job.placements or job.suspended_at
-        self.ledger.give_back_all(job.shape, before)
-        job.placements = ()
-        if cores is not None and cores != had:
-            self.set_cores(job, cores)
-        try:
-            self.ledger.take_checked(job.shape, placements)
-        except Exception:
-            if job.cores != had:
-                self.set_cores(job, had)
-            self.ledger.take_all(job.shape, before)
-            job.placements = before
-            raise
+        """Put the job there instead of where it is, with so many whole cores (None: as before), if that is free.
+
+        `tried`: the ledger knows of it already.
+        """
+        was_at = job.placements or job.suspended_at
+        if not tried:
+            self._put_on_ledger(job, placements, job.cores if cores is None else cores)
         job.placements = placements
         self._note_place(job, was_at)
         if placements and not fixed:
             self.adjustable[job.shape.pool][job.id] = job
+
+    def _put_on_ledger(self, job: Job, placements: tuple[Placement, ...], cores: int) -> None:
+        before, had = job.placements, job.cores
+        self.ledger.give_back_all(job.shape, before)
+        if cores != had:
+            self.set_cores(job, cores)
+        try:
+            self.ledger.take_checked(job.shape, placements)
+        except Exception:
+            if cores != had:
+                self.set_cores(job, had)
+            self.ledger.take_all(job.shape, before)
+            raise
 
     def take_back(self, job: Job) -> None:
         """The job no longer has anything, and goes nowhere."""
@@ -125,6 +138,7 @@ class Book:
             placements, job.suspended_at, job.shape = job.suspended_at, (), Shape.of(job.spec)
             for placement in placements if job.shape.memory.per_worker else ():
                 self.ledger.give_back(job.shape.memory, Placement(placement.node))
+        self._alone.pop(job.id, None)
         self._note_place(job, was_at)
         if job.cores:
             self.set_cores(job, 0)
@@ -195,7 +209,11 @@ class Book:
             if self.ledger.node(placement.node):
                 self.ledger.take(job.shape.memory, Placement(placement.node))
         was_at, job.placements = job.placements, ()
-        job.suspended_at, job.shape = placements, job.shape.suspended(len(placements))
+        whole, alone = self._alone.get(job.id, (None, None))
+        if alone is None or whole is not job.shape or alone.workers.want != len(placements):
+            alone = job.shape.suspended(len(placements))
+            self._alone[job.id] = (job.shape, alone)
+        job.suspended_at, job.shape = placements, alone
         self._note_place(job, was_at)
 
     def suspend(self, job: Job) -> None:

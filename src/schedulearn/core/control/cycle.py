@@ -68,6 +68,7 @@ def _decide(state: State, policy: Policy, now: float) -> Decision | None:
         unsettled=Unsettled(state.unsettled, state.there)
         if state.unsettled is not None and not _is_due(state.wake_at, now)
         else None,
+        keep=True,
     )
     reconcile(state, decision, now)
     state.watch_turns(now)

@@ -33,8 +33,12 @@ def decide(
     shown: Collection[Shape] = (),
     hysteresis: Hysteresis | None = None,
     unsettled: Unsettled | None = None,
+    *,
+    keep: bool = False,
 ) -> Decision:
     """Look, try and undo: neither queue, ledger, jobs nor the given memory is changed.
+
+    With `keep` what was tried on the ledger may stay there, as `Decision.tried`, to be promised next or undone.
 
     Growth that does not pay yet (`hysteresis`) is left out of the plan; None: all growth pays.
 
@@ -58,7 +62,13 @@ def decide(
                 _decide_cores(policy, queue, ledger, mine, now, undo, decision)
             elif not start_all(pool, policy, queue, ledger, mine, undo, decision):
                 _decide_pool(pool, policy, queue, ledger, mine, now, undo, decision, shown, hysteresis)
-    finally:
+    except BaseException:
+        undo.all()
+        raise
+    if keep and not (policy.order.suspends or policy.counts_cores or queue.is_anyone_suspended):
+        undo.reopen()
+        decision.tried = undo
+    else:
         undo.all()
     return decision
 

@@ -346,9 +346,9 @@ class Ledger:
         """The same as out, change, in, for what a simulator does all day: whole GPUs without ids."""
         before = node.change_gpus(gpus)
         if not node.closed and node.node.state is NodeState.UP:
-            bit = 1 << node.index
-            self._masks[before] &= ~bit
-            self._masks[before + gpus] |= bit
+            bit, masks = 1 << node.index, self._masks
+            masks[before] &= ~bit
+            masks[before + gpus] |= bit
             self._free[GPUS] += gpus
 
     def _in(self, node: NodeLedger) -> None:

@@ -42,6 +42,10 @@ class Queue:
     def __iter__(self) -> Iterator[Job]:
         return (entry.job for entry in self._entries.values())
 
+    @property
+    def is_anyone_suspended(self) -> bool:
+        return any(self.suspended.values())
+
     def count(self, pool: str) -> int:
         return self._counts[pool]
 
@@ -57,7 +61,7 @@ class Queue:
         entry = Entry(rank(job, self.order, self.facts, now), self._added, job)
         self._entries[job.id] = entry
         heaps = self._heaps[shape.pool]
-        if shape in heaps:
+        if shape in heaps and not job.suspended_at:  # such a job is alone in its shape: what is there is an old entry
             heapq.heappush(heaps[shape], entry)
         else:
             heaps[shape] = [entry]

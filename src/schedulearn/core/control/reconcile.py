@@ -46,13 +46,21 @@ def _may_be_stopped(state: State, job: Job) -> bool:
 
 def reconcile(state: State, decision: Decision, now: float) -> None:
     """Write a decision into the state, and collect the commands that follow."""
-    check(state, decision)
+    try:
+        check(state, decision)
+    except BadPlan:
+        if decision.tried:
+            decision.tried.all()
+        raise
     before = {grant.job: state.jobs[grant.job].placements for grant in decision.grants}
     stopped = [state.jobs[number] for number in decision.stops]
     suspended = {job.id for job in stopped if suspends(state, job)}
     for number in suspended:
         growth.give_up(state, state.jobs[number])  # it is suspended with what it really has
-    _promise_all(state, decision, stopped, suspended)
+    if decision.tried:
+        _promise_what_was_tried(state, decision, stopped)
+    else:
+        _promise_all(state, decision, stopped, suspended)
     state.decided(decision, now)
     for job in stopped:
         _take_away(state, job, now, suspended)
@@ -77,22 +85,30 @@ def nothing_to_decide(state: State, now: float) -> None:
         state.queue.order.decided((), (), state.jobs, state.memory)
 
 
+def _promise_what_was_tried(state: State, decision: Decision, stopped: list[Job]) -> None:
+    for job in stopped:
+        state.promise(job, (), tried=True)
+    for grant in decision.grants:
+        state.promise(state.jobs[grant.job], grant.placements, tried=True)
+
+
 def _promise_all(state: State, decision: Decision, stopped: list[Job], suspended: set[JobId]) -> None:
     """All promises of a decision, or none of them."""
-    undone = [
-        (job, job.placements, job.cores) for job in (*stopped, *(state.jobs[grant.job] for grant in decision.grants))
-    ]
+    given = [(state.jobs[grant.job], grant) for grant in decision.grants]
+    undone = [(job, job.placements, job.cores) for job in (*stopped, *(job for job, _ in given))]
     try:
         for job in stopped:
             if job.id in suspended:
                 state.suspend(job)
             else:
                 state.promise(job, ())
-        for grant in decision.grants:  # who moves makes room first
-            if len(grant.placements) == state.jobs[grant.job].workers:
-                state.promise(state.jobs[grant.job], ())
-        for grant in sorted(decision.grants, key=lambda g: len(g.placements) > state.jobs[g.job].workers):
-            state.promise(state.jobs[grant.job], grant.placements, cores=grant.cores or None)
+        for job, grant in given:  # who moves makes room first
+            if len(grant.placements) == len(job.placements):
+                state.promise(job, ())
+        if len(given) > 1:
+            given.sort(key=lambda pair: len(pair[1].placements) > len(pair[0].placements))
+        for job, grant in given:
+            state.promise(job, grant.placements, cores=grant.cores or None)
     except BadPlan:
         for job, *_ in undone:
             state.promise(job, ())

@@ -38,7 +38,8 @@ class RunningJobs(dict[JobId, Job]):
         self.slots += slots - self._held.get(number, 0.0)
         self._held[number] = slots
         self._renewed[number] = self._changed[number] = job
-        self._note_yielding(job)
+        if job.reached_at is not None or self._yielding:
+            self._note_yielding(job)
 
     def pop(self, number: JobId, *default: Any) -> Any:
         self.slots -= self._held.pop(number, 0.0)
@@ -142,5 +143,5 @@ def rank(job: Job, order: Order, facts: Facts, now: float) -> Key:
     Before all comes whether it has reached its target: those that have go after all others. Among themselves they are
     ordered as others are; so where nobody is interrupted, who of them runs goes before who waits.
     """
-    late = 0 if not job.yields else 1 if job.placements and not order.preemptive else 2
+    late = 0 if job.reached_at is None or not job.yields else 1 if job.placements and not order.preemptive else 2
     return (late, -job.priority, *order.key(job, now, facts), job.id)

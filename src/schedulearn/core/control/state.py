@@ -190,15 +190,17 @@ class State(Book):
 
     def lease(self, workers: Sequence[Worker], amounts: Resources) -> None:
         """From now on each of them holds this, and nothing else."""
-        changes = self.changes
+        added, changed = self.changes.leases_added, self.changes.leases_changed
         for worker in workers:
-            (changes.leases_added if worker.holds is None else changes.leases_changed).append(worker)
+            (added if worker.holds is None else changed).append(worker)
             worker.holds = amounts
 
-    def end_lease(self, worker: Worker) -> None:
-        if worker.holds is not None:
-            worker.holds = None
-            self.changes.leases_ended.append(worker)
+    def end_leases(self, workers: Iterable[Worker]) -> None:
+        ended = self.changes.leases_ended
+        for worker in workers:
+            if worker.holds is not None:
+                worker.holds = None
+                ended.append(worker)
 
     def withdraw(self, job: Job) -> None:
         """A suspended job no longer waits for its turn, or for others to leave. Its memory it keeps."""
@@ -244,6 +246,10 @@ class State(Book):
 
     def next_timer(self) -> float | None:
         return self._timers[0][0] if self._timers else None
+
+    def take_commands(self) -> list[Command]:
+        """For who keeps nothing of all that has changed."""
+        return self.take_changes().commands if self.changes.commands else []
 
     def take_changes(self) -> Changes:
         changes, self.changes = self.changes, Changes()

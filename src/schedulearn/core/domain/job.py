@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from schedulearn.core.domain.group import Group
@@ -33,9 +32,18 @@ def grouped(placements: Sequence[Placement]) -> Iterable[tuple[Placement, int]]:
     """Equal neighbours counted together: most jobs have all their workers in one place."""
     if not placements:
         return ()
-    if placements.count(placements[0]) == len(placements):
-        return ((placements[0], len(placements)),)
-    return [(placement, len(list(equal))) for placement, equal in groupby(placements)]
+    last, count = placements[0], len(placements)
+    if count == 1 or placements.count(last) == count:
+        return ((last, count),)
+    groups, count = list[tuple[Placement, int]](), 0
+    for placement in placements:
+        if placement is last or placement == last:
+            count += 1
+        else:
+            groups.append((last, count))
+            last, count = placement, 1
+    groups.append((last, count))
+    return groups
 
 
 class Accrual(NamedTuple):
@@ -47,10 +55,11 @@ class Accrual(NamedTuple):
 
     def at(self, now: float) -> float:
         # A clock that was set back must not take away what was already counted.
-        return self.value + self.rate * max(0.0, now - self.since)
+        return self.value + self.rate * (now - self.since) if now > self.since else self.value
 
     def settle(self, now: float, rate: float) -> "Accrual":
-        return Accrual(self.at(now) if self.rate else self.value, now, rate)
+        value, since, before = self
+        return Accrual(value + before * (now - since) if before and now > since else value, now, rate)
 
 
 @dataclass(slots=True)

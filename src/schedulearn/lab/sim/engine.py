@@ -164,10 +164,15 @@ class Simulation:
         if self.facts.learn(now):
             self.state.stale = True
             self._adapt(now)
-        self._ends(now)
-        self._phases(now)
-        self._targets(now)
-        self._node_events(now)
+        agenda = self._agenda
+        if agenda.ends and agenda.ends[0][0] <= now:
+            self._ends(now)
+        if agenda.phases and agenda.phases[0][0] <= now:
+            self._phases(now)
+        if agenda.targets and agenda.targets[0][0] <= now:
+            self._targets(now)
+        if agenda.nodes and agenda.nodes[0][0] <= now:
+            self._node_events(now)
         self._arrivals(now)
         timer = self.state.next_timer()
         if timer is not None and timer <= now:
@@ -331,10 +336,8 @@ class Simulation:
 
     def _carry_out(self, now: float) -> bool:
         """Do what it said; True if that may let others start."""
-        if not self.state.changes:
-            return False
         some_left = False
-        for command in self.state.take_changes().commands:
+        for command in self.state.take_commands():
             if isinstance(command, StartAttempt):
                 if self._is_current(command.attempt):
                     self._start(self.state.jobs[command.attempt.job], now)

@@ -21,8 +21,7 @@ from schedulearn.lab.traces.types import TraceJob, Workload
 _MOST_SAMPLES = 4000  # of queue length and use over time
 
 
-@dataclass(frozen=True, slots=True)
-class JobResult:
+class JobResult(NamedTuple):
     """What became of one job."""
 
     serial: int  # its place in the trace, from 1
