@@ -249,8 +249,12 @@ def _was_over(job: Job, attempt: Attempt, reason: StopReason | None) -> bool:
 def _decisive(attempt: Attempt) -> Outcome:
     """The outcome that speaks for the attempt: the first bad one of its crew, else the first."""
     first = attempt.workers[0].outcome
-    if first and all(worker.outcome is first for worker in attempt.workers):
-        return first
+    for worker in attempt.workers:
+        if worker.outcome is not first:
+            break
+    else:
+        if first:
+            return first
     outcomes = [w.outcome for w in sorted(attempt.crew, key=lambda w: (w.ended_at or 0.0, w.id)) if w.outcome]
     return next((o for o in outcomes if not o.ok), outcomes[0])
 

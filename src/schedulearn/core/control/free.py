@@ -8,7 +8,7 @@ from schedulearn.core.domain.ids import DeviceId, NodeName
 from schedulearn.core.domain.job import Job, Placement, grouped
 from schedulearn.core.domain.resources import Resources
 
-_NOTHING, _NONE = Resources(), frozenset[DeviceId]()
+_NOWHERE, _NOTHING, _NONE = NodeName(""), Resources(), frozenset[DeviceId]()
 
 
 def free_now(state: State, job: Job, placements: Sequence[Placement]) -> bool:
@@ -50,11 +50,17 @@ class Leaving:
             job, attempt = state.jobs[number], state.attempts[number]
             # A suspended one keeps its memory; any other leaves all that it holds.
             kept = job.shape.per_worker if job.suspended_at else None
+            place, count = (_NOWHERE, _NOTHING), 0  # neighbours are counted together
             for worker in attempt.running if number in state.leaving else attempt.leavers:
-                held = (worker.node, kept or worker.holds or _NOTHING)
-                found[held] = found.get(held, 0) + 1
+                holds = kept if kept is not None else worker.holds if worker.holds is not None else _NOTHING
+                if worker.node is not place[0] or holds is not place[1]:
+                    found[place] = found.get(place, 0) + count
+                    place, count = (worker.node, holds), 0
+                count += 1
                 if worker.devices:
                     self._devices.setdefault(worker.node, set()).update(worker.devices)
+            found[place] = found.get(place, 0) + count
+        found.pop((_NOWHERE, _NOTHING), None)
         return found
 
     def let_in(self, job: Job, placements: Sequence[Placement]) -> bool:
@@ -63,21 +69,22 @@ class Leaving:
             return False  # it was suspended, and goes on only once that has been confirmed
         if not self._beyond:
             return True
-        nodes = {placement.node for placement in placements} & self._beyond.keys()
-        if any(
-            node in nodes and not self._devices.get(node, _NONE).isdisjoint(devices) for node, devices in placements
-        ):
-            return False
-        return all(self._fits(node, job) for node in nodes)
+        for (node, devices), _ in grouped(placements):
+            if node not in self._beyond:
+                continue
+            if not self._devices.get(node, _NONE).isdisjoint(devices) or not self._fits(node, job):
+                return False
+        return True
 
     def _fits(self, node: NodeName, job: Job) -> bool:
         # Its own promise keeps no room for it that others could have.
         waits = job.id in self._state.pending or job.id in self._state.growing
-        own = sum(place.node == node for place in _not_held(self._state, job)) if waits else 0
+        own = sum(count for (name, _), count in grouped(_not_held(self._state, job)) if name == node) if waits else 0
         ledger, each = self._state.ledger.node(node), job.shape.per_worker
-        return ledger is not None and all(
-            amount + own * each[what] <= ledger.amounts(what)[1] + 1e-6 for what, amount in self._beyond[node].items()
-        )
+        for what, amount in self._beyond[node].items():
+            if ledger is None or amount + own * each[what] > ledger.amounts(what)[1] + 1e-6:
+                return False
+        return ledger is not None
 
 
 def _not_held(state: State, job: Job) -> Sequence[Placement]:
