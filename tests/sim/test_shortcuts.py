@@ -19,13 +19,14 @@ from schedulearn.lab.traces.types import TraceJob, Workload
 CURVES = [None, SpeedUp([1.0, 1.9, 2.5]), SpeedUp([1.0, 1.5, 1.5, 1.5]), SpeedUp([1.0, 1.8, 1.2, 2.5])]
 _job = st.tuples(st.integers(0, 300), st.integers(1, 120), st.integers(1, 4), st.integers(0, 3))
 _workloads = st.lists(_job, min_size=1, max_size=16)
+_WIDTHS = {"may change": lambda gpus: (1, 2 * gpus), "is fixed": lambda gpus: (gpus, gpus)}
 
 
-def workload(rows: list[tuple[int, int, int, int]]) -> Workload:
+def workload(rows: list[tuple[int, int, int, int]], size: str) -> Workload:
     return Workload(
         "random",
         [
-            TraceJob(str(i), float(at), float(duration), gpus, workers=(1, 2 * gpus), speedup=CURVES[curve])
+            TraceJob(str(i), float(at), float(duration), gpus, workers=_WIDTHS[size](gpus), speedup=CURVES[curve])
             for i, (at, duration, gpus, curve) in enumerate(rows)
         ],
     )
@@ -40,6 +41,7 @@ class Plain(Allocate):
     def allocate(self, allocation: Allocation) -> float | None:
         assert isinstance(allocation, AllocationPass)
         allocation.candidates = allocation._one_by_one  # type: ignore[method-assign]
+        allocation.sizes_are_fixed = False
         wake: float | None = self._stage.allocate(allocation)
         return wake
 
@@ -49,18 +51,25 @@ def without_shortcuts(policy: Policy) -> Policy:
     return replace(policy, allocate=Plain(policy.allocate))
 
 
-def ends(policy: Policy, rows: list[tuple[int, int, int, int]], cluster: str, options: SimOptions) -> list[Any]:
-    result = Simulation(workload(rows), parse_cluster(cluster), policy, options).run()
+def ends(
+    policy: Policy, rows: list[tuple[int, int, int, int]], size: str, cluster: str, options: SimOptions
+) -> list[Any]:
+    result = Simulation(workload(rows, size), parse_cluster(cluster), policy, options).run()
     return [(job.serial, job.started, job.ended, job.preemptions, job.resizes) for job in result.jobs]
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
 @settings(max_examples=30, deadline=None)
-@given(_workloads, st.sampled_from(["2x2", "4x4"]), st.sampled_from([SimOptions(), SimOptions(restart_cost=5.0)]))
+@given(
+    _workloads,
+    st.sampled_from(sorted(_WIDTHS)),
+    st.sampled_from(["2x2", "4x4"]),
+    st.sampled_from([SimOptions(), SimOptions(restart_cost=5.0)]),
+)
 def test_with_and_without(
-    preset: str, rows: list[tuple[int, int, int, int]], cluster: str, options: SimOptions
+    preset: str, rows: list[tuple[int, int, int, int]], size: str, cluster: str, options: SimOptions
 ) -> None:
     params = {"quantum": "20"} if preset == "gandiva" else {"thresholds": "60"} if preset.startswith("tiresias") else {}
     quick = build_policy(preset, None, params)
     slow = without_shortcuts(build_policy(preset, None, params))
-    assert ends(quick, rows, cluster, options) == ends(slow, rows, cluster, options)
+    assert ends(quick, rows, size, cluster, options) == ends(slow, rows, size, cluster, options)

@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import chain, groupby, takewhile
 
 from schedulearn.core.control.kinds import Kind
 from schedulearn.core.control.ledger import Ledger, NodeLedger
@@ -133,6 +133,9 @@ class AllocationPass:
         )
         if shared_places and suspended and running:
             self._shared_places = SharedPlaces(ledger, undo, running.values(), suspends=policy.order.suspends)
+        self.sizes_are_fixed = not running.resizable and not any(
+            shape.workers.min < shape.workers.max for shape in queue.shapes(pool)
+        )
         self.everything_fits = bool(running) and not limits and self._shared_places is None
         self._victims: Victims | None = None  # while those who run are not looked at one by one
         self._walk = self._make_walk(shown)
@@ -191,7 +194,10 @@ class AllocationPass:
         if not self._adjustable or self._shared_places:
             yield from self._one_by_one()
             return
-        victims = self._victims = Victims(self.running.last_first(), self._free)
+        last_first = self.running.last_first()
+        if not self.order.preemptive:
+            last_first = takewhile(lambda pair: pair[1].yields, last_first)  # these come last; no other loses anything
+        victims = self._victims = Victims(last_first, self._free)
         while (entry := self._walk.next_entry) is not None:
             if victims.free < -EPSILON:
                 victims.come_to(entry.key)

@@ -242,7 +242,11 @@ def _was_over(job: Job, attempt: Attempt, reason: StopReason | None) -> bool:
     asked, outcome = attempt.stop_asked_at, job.outcome
     if asked is None or outcome is None or not (reason in PASSING or (reason is StopReason.CANCEL and outcome.ok)):
         return False
-    ends = [worker.ended_at for worker in attempt.crew if worker.outcome == outcome and worker.ended_at is not None]
+    ends = [
+        worker.ended_at
+        for worker in attempt.crew
+        if worker.ended_at is not None and (worker.outcome is outcome or worker.outcome == outcome)
+    ]
     return (max if outcome.ok else min)(ends, default=asked) < asked
 
 

@@ -20,6 +20,7 @@ class RunningJobs(dict[JobId, Job]):
     def __init__(self, jobs: Iterable[Job] = ()) -> None:
         super().__init__()
         self.slots = 0.0  # that all of them hold together
+        self.resizable: set[JobId] = set()  # those that could have another number of workers than they have
         self._held: dict[JobId, float] = {}
         self._renewed: dict[JobId, Job] = {}  # those who may have moved back since their key was made
         self._changed: dict[JobId, Job] = {}  # those who may not have as many workers as they would be given at ease
@@ -34,7 +35,12 @@ class RunningJobs(dict[JobId, Job]):
     def __setitem__(self, number: JobId, job: Job) -> None:
         """It is one of them from now on, or has other workers than before."""
         super().__setitem__(number, job)
-        slots = len(job.placements) * job.shape.slots
+        size, range_ = len(job.placements), job.shape.workers
+        slots = size * job.shape.slots
+        if range_.min == range_.max == size:
+            self.resizable.discard(number)
+        else:
+            self.resizable.add(number)
         self.slots += slots - self._held.get(number, 0.0)
         self._held[number] = slots
         self._renewed[number] = self._changed[number] = job
@@ -43,6 +49,7 @@ class RunningJobs(dict[JobId, Job]):
 
     def pop(self, number: JobId, *default: Any) -> Any:
         self.slots -= self._held.pop(number, 0.0)
+        self.resizable.discard(number)
         self._changed.pop(number, None)
         self._renewed.pop(number, None)
         self._yielding.pop(number, None)

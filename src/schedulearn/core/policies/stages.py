@@ -167,6 +167,7 @@ class Allocation(Protocol):
     order: Order
     memory: Memory
     waiting_count: int
+    sizes_are_fixed: bool  # can nobody have another number of workers than it has or wants?
     everything_fits: bool  # was every job that fits by the number of slots found to have a place?
 
     @property

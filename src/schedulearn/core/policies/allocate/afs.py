@@ -12,6 +12,7 @@ from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import EPSILON
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.domain.speedup import SpeedUp
+from schedulearn.core.policies.allocate.elastic import give_least
 from schedulearn.core.policies.stages import Allocate, Allocation, Facts
 
 
@@ -33,7 +34,9 @@ class Afs(Allocate):
         self._tame: set[JobId] = set()  # running jobs that are known to double their speed by no step
 
     def allocate(self, allocation: Allocation) -> float | None:
-        if not self._start_all_at_once(allocation):
+        if allocation.sizes_are_fixed:
+            give_least(allocation)
+        elif not self._start_all_at_once(allocation):
             _start_in_turn(allocation)
         return None
 

@@ -15,6 +15,9 @@ class Elastic(Allocate):
     tries = "min"
 
     def allocate(self, allocation: Allocation) -> float | None:
+        if allocation.sizes_are_fixed:
+            give_least(allocation)
+            return None
         given = allocation.secure()  # where nobody is interrupted, nobody who runs loses its least
         allocation.give_all([(job, job.shape.workers.min) for job in given])
         for job in allocation.claimants():
@@ -29,6 +32,13 @@ class Elastic(Allocate):
 
     def enough(self, job: Job, facts: Facts) -> int:
         return job.shape.workers.max
+
+
+def give_least(allocation: Allocation) -> None:
+    """By the order, past what does not fit: all there is to give where no job could have more."""
+    for job in allocation.candidates():
+        if not allocation.give(job, job.shape.workers.min):
+            allocation.refuse(job)
 
 
 def share_out(jobs: list[Job], allocation: Allocation) -> list[tuple[Job, int]]:
