@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from schedulearn.core.control.ledger import Ledger
 from schedulearn.core.control.running_jobs import RunningJobs
@@ -31,6 +32,13 @@ def copy_at(job: Job, placements: Iterable[Placement]) -> Job:
     return copy
 
 
+class Places(NamedTuple):
+    """Where a job is, and the same with equal neighbours counted together."""
+
+    where: tuple[Placement, ...]
+    grouped: Iterable[tuple[Placement, int]]
+
+
 class Book:
     """The ledger, and which jobs have been promised something else than they have.
 
@@ -41,7 +49,8 @@ class Book:
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self.jobs: dict[JobId, Job] = {}  # those that are not finished
         self.ledger = Ledger(nodes)  # what is promised
-        self.there: dict[NodeName, set[JobId]] = defaultdict(set)  # who was promised something on a node, or has it
+        self.places: dict[JobId, Places] = {}  # of all that have a promise, or are suspended
+        self.there: dict[NodeName, set[JobId]] = defaultdict(set)  # who was promised something on a node
         self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
         self.adjustable = {GPUS: RunningJobs(), CPUS: RunningJobs()}  # jobs whose promise a policy may change
         self.pending: dict[JobId, None] = {}  # promised, and waiting for others to leave; in order
@@ -83,6 +92,7 @@ class Book:
     def forget_promises(self, nodes: Iterable[Node]) -> None:
         """Nobody has been promised anything of what these nodes have."""
         self.ledger = Ledger(nodes)
+        self.places.clear()
         self.there.clear()
         self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
         self.adjustable = {GPUS: RunningJobs(), CPUS: RunningJobs()}
@@ -102,11 +112,11 @@ class Book:
 
         `tried`: the ledger knows of it already.
         """
-        was_at = job.placements or job.suspended_at
+        was_promised = job.placements
         if not tried:
             self._put_on_ledger(job, placements, job.cores if cores is None else cores)
         job.placements = placements
-        self._note_place(job, was_at)
+        self._note_place(job, was_promised)
         if placements and not fixed:
             self.adjustable[job.shape.pool][job.id] = job
 
@@ -125,7 +135,7 @@ class Book:
 
     def take_back(self, job: Job) -> None:
         """The job no longer has anything, and goes nowhere."""
-        job.move, was_at = None, job.placements or job.suspended_at
+        job.move, was_promised = None, job.placements
         if job.placements:
             self.ledger.give_back_all(job.shape, job.placements)
             self.changed_at(job.placements)
@@ -139,7 +149,7 @@ class Book:
             for placement in placements if job.shape.memory.per_worker else ():
                 self.ledger.give_back(job.shape.memory, Placement(placement.node))
         self._alone.pop(job.id, None)
-        self._note_place(job, was_at)
+        self._note_place(job, was_promised)
         if job.cores:
             self.set_cores(job, 0)
         self.pending.pop(job.id, None)
@@ -166,8 +176,8 @@ class Book:
 
     def rearrange(self, job: Job, placements: Iterable[Placement]) -> None:
         """These are its placements; the ledger knows of them already."""
-        was_at, job.placements = job.placements or job.suspended_at, tuple(placements)
-        self._note_place(job, was_at)
+        was_promised, job.placements = job.placements, tuple(placements)
+        self._note_place(job, was_promised)
         adjustable = self.adjustable[job.shape.pool]
         if job.id in adjustable:
             adjustable[job.id] = job
@@ -178,13 +188,19 @@ class Book:
         job.placements = placements
         self._note_place(job, ())
 
-    def _note_place(self, job: Job, was_at: Sequence[Placement]) -> None:
-        is_at = job.placements or job.suspended_at
-        if is_at is not was_at:
-            for placement, _ in grouped(was_at):
-                self.there[placement.node].discard(job.id)
-            for placement, _ in grouped(is_at):
-                self.there[placement.node].add(job.id)
+    def _note_place(self, job: Job, was_promised: Sequence[Placement]) -> None:
+        where, known = job.placements or job.suspended_at, self.places.get(job.id)
+        if job.placements is was_promised and where is (known.where if known else ()):
+            return
+        for placement, _ in known.grouped if known and was_promised else ():
+            self.there[placement.node].discard(job.id)
+        if not where:
+            self.places.pop(job.id, None)
+            return
+        if known is None or known.where is not where:
+            known = self.places[job.id] = Places(where, grouped(where))
+        for placement, _ in known.grouped if job.placements else ():
+            self.there[placement.node].add(job.id)
 
     # --- after a restart
 
@@ -208,13 +224,13 @@ class Book:
         for placement in placements if job.shape.memory.per_worker else ():
             if self.ledger.node(placement.node):
                 self.ledger.take(job.shape.memory, Placement(placement.node))
-        was_at, job.placements = job.placements, ()
+        was_promised, job.placements = job.placements, ()
         whole, alone = self._alone.get(job.id, (None, None))
         if alone is None or whole is not job.shape or alone.workers.want != len(placements):
             alone = job.shape.suspended(len(placements))
             self._alone[job.id] = (job.shape, alone)
         job.suspended_at, job.shape = placements, alone
-        self._note_place(job, was_at)
+        self._note_place(job, was_promised)
 
     def suspend(self, job: Job) -> None:
         """The same for one that was promised these placements whole."""

@@ -65,7 +65,7 @@ def _decide(state: State, policy: Policy, now: float) -> Decision | None:
         now,
         state.memory,
         hysteresis=hysteresis,
-        unsettled=Unsettled(state.unsettled, state.there)
+        unsettled=Unsettled(state.unsettled, state.there, state.places)
         if state.unsettled is not None and not _is_due(state.wake_at, now)
         else None,
         keep=True,

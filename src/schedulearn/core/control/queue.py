@@ -2,14 +2,14 @@
 
 import heapq
 import math
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from schedulearn.core.control.kinds import Entry, Kind, Kinds
 from schedulearn.core.control.running_jobs import rank
-from schedulearn.core.domain.ids import JobId
-from schedulearn.core.domain.job import Job
+from schedulearn.core.domain.ids import JobId, NodeName
+from schedulearn.core.domain.job import Job, Placement, grouped
 from schedulearn.core.domain.shape import Shape
 from schedulearn.core.policies.stages import Facts, Key, KeyChanges, Order
 
@@ -24,10 +24,13 @@ class Queue:
         self.demand: dict[str, float] = defaultdict(float)  # slots of each pool that all of them want together
         # By pool, those who can only go on where they are:
         self.suspended: dict[str, dict[JobId, Job]] = defaultdict(dict)
+        # Of the same, those on each node, in order:
+        self.suspended_on: dict[NodeName, list[Entry]] = defaultdict(list)
         self._counts: dict[str, int] = defaultdict(int)  # by pool
         self._entries: dict[JobId, Entry] = {}
         self._heaps: dict[str, dict[Shape, list[Entry]]] = defaultdict(dict)  # by pool and shape
         self._kinds: dict[str, Kinds] = {}  # by pool, where there are many shapes
+        self._expiring: list[tuple[float, int, JobId]] = []  # until when the key of an entry holds, where keys change
         self._added = 0
         self._generation = order.generation
         for job in jobs:
@@ -57,9 +60,13 @@ class Queue:
             self._counts[shape.pool] += 1
             if job.suspended_at:
                 self.suspended[shape.pool][job.id] = job
+        elif job.suspended_at:
+            self._leave_nodes(self._entries[job.id])
         self._added += 1
         entry = Entry(rank(job, self.order, self.facts, now), self._added, job)
         self._entries[job.id] = entry
+        for node in _nodes_of(job.suspended_at):
+            insort(self.suspended_on[node], entry)
         heaps = self._heaps[shape.pool]
         if shape in heaps and not job.suspended_at:  # such a job is alone in its shape: what is there is an old entry
             heapq.heappush(heaps[shape], entry)
@@ -67,6 +74,9 @@ class Queue:
             heaps[shape] = [entry]
         if self._kinds:
             self._renew_kind(shape)
+        if self.order.key_changes is KeyChanges.ALWAYS:
+            holds = self.order.key_holds(job, now, self.facts) if self.facts.steady else now
+            heapq.heappush(self._expiring, (holds, self._added, job.id))
 
     def remove(self, job: JobId) -> None:
         # The heap's own entry is dropped when it comes to the top.
@@ -75,12 +85,18 @@ class Queue:
             shape = entry.job.shape
             self.demand[shape.pool] -= shape.workers.want * shape.slots
             self._counts[shape.pool] -= 1
-            self.suspended[shape.pool].pop(job, None)
+            if self.suspended[shape.pool].pop(job, None):
+                self._leave_nodes(entry)
             if not self._entries:
                 self._heaps.clear()
                 self._kinds.clear()
             elif self._kinds:
                 self._renew_kind(shape)
+
+    def _leave_nodes(self, entry: Entry) -> None:
+        for node in _nodes_of(entry.job.suspended_at):
+            there = self.suspended_on[node]
+            del there[bisect_left(there, entry)]
 
     def copy(self) -> "Queue":
         """Another one with the same jobs in the same order, to try things on."""
@@ -89,8 +105,11 @@ class Queue:
         other._counts.update(self._counts)
         other._entries = dict(self._entries)
         other._added, other._generation = self._added, self._generation
+        other._expiring = list(self._expiring)
         for pool, jobs in self.suspended.items():
             other.suspended[pool] = dict(jobs)
+        for node, entries in self.suspended_on.items():
+            other.suspended_on[node] = list(entries)
         for pool, heaps in self._heaps.items():
             other._heaps[pool] = {shape: list(heap) for shape, heap in heaps.items()}
         other._kinds = {pool: kinds.copy() for pool, kinds in self._kinds.items()}
@@ -178,13 +197,28 @@ class Queue:
 
     def rekey(self, now: float) -> None:
         """Before a decision, where keys change by themselves."""
-        if self.order.key_changes is KeyChanges.ALWAYS or self._generation != self.order.generation:
+        if self._generation != self.order.generation:
             self._generation = self.order.generation
-            jobs = list(self)
-            self._heaps.clear()
-            self._kinds.clear()
-            for job in jobs:
-                self.add(job, now)
+            for entry in list(self._entries.values()):
+                self._renew(entry, now)
+        due = []
+        while self._expiring and self._expiring[0][0] <= now:
+            due.append(heapq.heappop(self._expiring))
+        for _, added, job in due:
+            known = self._entries.get(job)
+            if known and known.added == added and not self._renew(known, now):
+                heapq.heappush(self._expiring, (now, added, job))
+
+    def _renew(self, entry: Entry, now: float) -> bool:
+        """Whether it has another key now."""
+        changed = rank(entry.job, self.order, self.facts, now) != entry.key
+        if changed:
+            self.add(entry.job, now)
+        return changed
+
+
+def _nodes_of(placements: Sequence[Placement]) -> Collection[NodeName]:
+    return {placement.node for placement, _ in grouped(placements)} if placements else ()
 
 
 class QueueWalk:

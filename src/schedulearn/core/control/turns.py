@@ -8,26 +8,30 @@ makes no difference.)
 """
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from schedulearn.core.control.allocation import Decision, Grant, Undo, place_elsewhere
+from schedulearn.core.control.book import Places
 from schedulearn.core.control.hysteresis import pays_to_move
 from schedulearn.core.control.ledger import Ledger, NodeLedger
 from schedulearn.core.control.queue import Queue
 from schedulearn.core.control.running_jobs import RunningJobs, rank
 from schedulearn.core.domain.ids import JobId, NodeName
-from schedulearn.core.domain.job import Job, Placement, grouped
+from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.node import NodeState
 from schedulearn.core.domain.resources import CPUS, EPSILON, GPUS
 from schedulearn.core.policies.stages import Facts, Key, Memory, NoPlace, Policy
 
 
 class Unsettled(NamedTuple):
-    """Where something has changed since turns were last decided upon, and who was promised something on each node."""
+    """The nodes where something has changed since turns were last decided upon; who was promised something on each
+    node, and where each job is."""
 
     nodes: Collection[NodeName]
     there: Mapping[NodeName, Collection[JobId]]
+    places: Mapping[JobId, Places]
 
 
 def only_turns(policy: Policy, queue: Queue, adjustable: Mapping[str, RunningJobs]) -> bool:
@@ -48,7 +52,7 @@ def take_turns(
     decision: Decision,
 ) -> None:
     """What the allocate stage would give and refuse among those for whom that may be something else than before."""
-    contest = _Contest(unsettled.there, policy, queue, ledger, running, now)
+    contest = _Contest(unsettled, policy, queue, ledger, running, now)
     try:
         contest.settle(unsettled.nodes)
     finally:
@@ -79,22 +83,22 @@ class _Contest:
     """
 
     def __init__(
-        self,
-        there: Mapping[NodeName, Collection[JobId]],
-        policy: Policy,
-        queue: Queue,
-        ledger: Ledger,
-        running: RunningJobs,
-        now: float,
+        self, unsettled: Unsettled, policy: Policy, queue: Queue, ledger: Ledger, running: RunningJobs, now: float
     ) -> None:
         self.go_on: list[Job] = []  # in order
-        self.refused: list[Job] = []
+        self.refused: list[Job] = []  # of those who were looked at
         self.lost: set[JobId] = set()
         self.is_odd = False  # is a node among them that takes no new jobs?
-        self._there, self._order, self._queue, self._ledger = there, policy.order, queue, ledger
-        self._running, self._suspended, self._now = running, queue.suspended[GPUS], now
-        self._line: list[tuple[Key, Job]] = []  # a heap of those who are still to be looked at
+        self._there, self._places, self._order, self._facts = (
+            unsettled.there,
+            unsettled.places,
+            policy.order,
+            queue.facts,
+        )
+        self._ledger, self._running, self._suspended_on, self._now = ledger, running, queue.suspended_on, now
+        self._line: list[tuple[Key, Job, NodeName]] = []  # a heap of those who are still to be looked at
         self._seen: set[JobId] = set()  # those who are or were in it
+        self._came_to: dict[NodeName, int] = {}  # how far among those who are suspended on a node
         self._counted: dict[NodeName, NodeLedger | None] = {}  # nodes where what is free is counted along
         self._before: list[tuple[NodeLedger, Any]] = []
 
@@ -102,13 +106,12 @@ class _Contest:
         for node in nodes:
             self._look_again(node, ())
         while self._line:
-            key, job = heapq.heappop(self._line)
+            key, job, node = heapq.heappop(self._line)
             if job.placements:
                 self._stay(job, key)
-            elif self._go_on(job, key):
-                self.go_on.append(job)
-            else:
-                self.refused.append(job)
+                continue
+            (self.go_on if self._goes_on(job, key) else self.refused).append(job)
+            self._come_to_next(node)
 
     def end(self) -> None:
         """Leave the ledger as it was."""
@@ -116,17 +119,18 @@ class _Contest:
             node.reset(before)
 
     def _stay(self, job: Job, key: Key) -> None:
-        places = grouped(job.placements)
+        places = self._places[job.id].grouped
         if self._take(job, [pair for pair in places if pair[0].node in self._counted]):
             return
         self.lost.add(job.id)
         for placement, _ in places:
             self._look_again(placement.node, key)
 
-    def _go_on(self, job: Job, key: Key) -> bool:
-        places = grouped(job.suspended_at)
-        if not all(self._fits(job, *pair) for pair in places if pair[0].node in self._counted):
-            return False
+    def _goes_on(self, job: Job, key: Key) -> bool:
+        places = self._places[job.id].grouped
+        for placement, count in places:
+            if placement.node in self._counted and not self._fits(job, placement, count):
+                return False
         for placement, _ in places:
             self._count(placement.node, key)
         return self._take(job, places)
@@ -150,14 +154,24 @@ class _Contest:
                 taken.append((there, placement, count))
         return True
 
-    def _look_again(self, name: NodeName, after: Key) -> None:
+    def _look_again(self, node: NodeName, after: Key) -> None:
         """At all on this node who come after this key."""
-        self._count(name, after)
-        for number in self._there.get(name, ()):
-            job = self._suspended.get(number)
-            if job and number not in self._seen and (key := self._queue.key(job)) > after:
-                self._seen.add(number)
-                heapq.heappush(self._line, (key, job))
+        self._count(node, after)
+        self._came_to[node] = bisect_left(self._suspended_on.get(node, ()), (after,))
+        self._come_to_next(node)
+
+    def _come_to_next(self, node: NodeName) -> None:
+        """Of those who are suspended there, as long as something is left for them."""
+        ledger, at = self._counted[node], self._came_to[node]
+        there = self._suspended_on.get(node, ())
+        while ledger and ledger.free_gpus > 0 and at < len(there):
+            key, _, job = there[at]
+            at += 1
+            if job.id not in self._seen:
+                self._seen.add(job.id)
+                heapq.heappush(self._line, (key, job, node))
+                break
+        self._came_to[node] = at
 
     def _count(self, name: NodeName, after: Key) -> None:
         """From this key on count what is free on the node: who comes later and runs there has to be looked at."""
@@ -169,14 +183,14 @@ class _Contest:
             self.is_odd = self.is_odd or node.node.state is not NodeState.UP
         for number in self._there.get(name, ()):
             job = self._running.get(number)
-            if job is None or (key := rank(job, self._order, self._queue.facts, self._now)) < after:
+            if job is None or (key := rank(job, self._order, self._facts, self._now)) < after:
                 continue
-            for placement, count in grouped(job.placements):
+            for placement, count in self._places[number].grouped:
                 if node and placement.node == name:
                     node.give_back(job.shape.rest.per_worker, placement.devices, count)
             if number not in self._seen:
                 self._seen.add(number)
-                heapq.heappush(self._line, (key, job))
+                heapq.heappush(self._line, (key, job, name))
 
 
 def move_stopped(

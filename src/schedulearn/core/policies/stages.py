@@ -82,6 +82,10 @@ class Order:
     def key(self, job: Job, now: float, facts: Facts) -> Key:
         raise NotImplementedError
 
+    def key_holds(self, job: Job, now: float, facts: Facts) -> float:
+        """Until when the key of a waiting job surely stays, if keys change by themselves and the facts are steady."""
+        return now
+
     def joined(self, job: Job, now: float, memory: Memory) -> None:
         """The job has joined the queue, for the first time or again after a failure."""
 

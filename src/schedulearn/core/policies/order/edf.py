@@ -1,7 +1,11 @@
 """Earliest deadline first."""
 
+import math
+
 from schedulearn.core.domain.job import Job
 from schedulearn.core.policies.stages import Facts, Key, KeyChanges, Order
+
+_HAIR = 1e-3  # seconds: sums of floats may miss a deadline by a hair
 
 
 class Edf(Order):
@@ -16,3 +20,10 @@ class Edf(Order):
         remaining = facts.remaining(job, now)
         lost = now + remaining > job.deadline if remaining < 1e300 else now > job.deadline
         return (1 if lost else 0, job.deadline)
+
+    def key_holds(self, job: Job, now: float, facts: Facts) -> float:
+        """Once lost, it stays lost."""
+        if job.deadline is None or self.key(job, now, facts)[0]:
+            return math.inf
+        remaining = facts.remaining(job, now)
+        return job.deadline - (remaining if remaining < 1e300 else 0.0) - _HAIR
