@@ -297,4 +297,6 @@ def make_job(number: int, trace: TraceJob, spec: JobSpec) -> Job:
 
 def spread(placements: Sequence[Placement]) -> tuple[int, ...]:
     """How many workers are on each node, ascending."""
+    if placements and placements.count(placements[0]) == len(placements):
+        return (len(placements),)
     return tuple(sorted(Counter(placement.node for placement in placements).values()))
