@@ -21,9 +21,10 @@ from schedulearn.api.app import create_app
 from schedulearn.api.http import door, sparing
 from schedulearn.api.http.connections import Connection, Connections, Limits
 from schedulearn.api.http.crowd import TICKET, Crowd, TooMany
-from schedulearn.api.http.door import TRUST, Server
+from schedulearn.api.http.door import Server
 from schedulearn.api.http.sparing import Sparing
 from schedulearn.api.server import make_server
+from schedulearn.asgi import TRUST
 from schedulearn.core.domain.ids import AttemptId, JobId
 from schedulearn.core.domain.job import HistoryEvent
 from schedulearn.service.common.auth import Caller

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schedulearn.api.body.pattern import check_pattern
+from schedulearn.api.body.kinds import check_pattern
 from schedulearn.api.body.spec import JobIn, default_name, spec_out
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.spec import (

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from schedulearn.cli.common.out import wrapped
 from schedulearn.cli.view import story
-from schedulearn.cli.view.status import status_line
+from schedulearn.cli.view.jobs import status_line
 from schedulearn.cli.view.story import attempt_rows
 from schedulearn.cli.view.table import Cell, Column, fit, shown, table_lines
 from schedulearn.cli.view.text import broken, columns_of, shortened

@@ -16,7 +16,6 @@ from schedulearn.api.http.limits import BodyLimits
 from schedulearn.api.routes import (
     audit,
     events,
-    group,
     health,
     jobs,
     logins,
@@ -26,19 +25,18 @@ from schedulearn.api.routes import (
     overview,
     policy,
     prometheus,
-    reports,
     snapshots,
     studies,
-    timeline,
     usage,
     users,
+    workers,
 )
 from schedulearn.service.gateway.gateway import Gateway
 
 PREFIX = "/api/v1"
-_FOR_ANYBODY = (health, logins)  # what answers without a token; to make a code takes one all the same
-_FOR_JOBS = (reports, group)  # what a job's own token is good for
-_FOR_PEOPLE = (jobs, usage, logs, events, overview, timeline, nodes, policy, users, notify, snapshots, studies, audit)
+_OPEN = (health, logins)  # what answers without a token; to make a code takes one all the same
+_FOR_JOBS = (workers,)  # what a job's own token is good for
+_FOR_USERS = (jobs, usage, logs, events, overview, nodes, policy, users, notify, snapshots, studies, audit)
 
 
 def create_app(gateway: Gateway, connections: int = Limits().total) -> FastAPI:
@@ -53,15 +51,13 @@ def create_app(gateway: Gateway, connections: int = Limits().total) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.gateway = gateway
-    anybody, people = [Depends(well_formed)], [Depends(person_of), Depends(well_formed)]
-    for topic in _FOR_ANYBODY:
-        app.include_router(topic.router, prefix=PREFIX, dependencies=anybody)
-    for topic in _FOR_JOBS:
-        app.include_router(topic.router, prefix=PREFIX, dependencies=anybody)
-    for topic in _FOR_PEOPLE:
-        app.include_router(topic.router, prefix=PREFIX, dependencies=people)
-    app.include_router(_schema(app), prefix=PREFIX, dependencies=people)
-    app.include_router(prometheus.router, dependencies=people)
+    for topic in (*_OPEN, *_FOR_JOBS):
+        app.include_router(topic.router, prefix=PREFIX, dependencies=[Depends(well_formed)])
+    users_alone = [Depends(person_of), Depends(well_formed)]
+    for topic in _FOR_USERS:
+        app.include_router(topic.router, prefix=PREFIX, dependencies=users_alone)
+    app.include_router(_schema(app), prefix=PREFIX, dependencies=users_alone)
+    app.include_router(prometheus.router, dependencies=users_alone)
     app.add_middleware(
         BodyLimits,
         snapshot_limit=lambda: app.state.gateway.uploads.limit,

@@ -13,6 +13,7 @@ from schedulearn.cli.common.job_options import with_job_options
 from schedulearn.cli.common.out import next_steps, note, note_hint, of_job, say, say_json
 from schedulearn.cli.common.service import ask_again, connect
 from schedulearn.cli.common.verb import HELP, AsJson, option, verb_app
+from schedulearn.wire import types
 from schedulearn.wire.drafts import Spec, plain_values, spec_of
 from schedulearn.wire.words import Json
 
@@ -73,7 +74,7 @@ def submit(
         )
     with connect() as client:
         if dry_run:
-            return _say_checked(_check(client, spec), as_json)
+            return _say_checked(client.check(spec), as_json)
         return say_submitted(submit_once(client, spec, key), as_json)
 
 
@@ -107,15 +108,7 @@ def say_submitted(job: Json, as_json: bool) -> int:
     return Code.DONE
 
 
-def _check(client: "Client", spec: Spec) -> Json:
-    """The folder is looked for here; the service is asked about the rest, since nothing is sent to it."""
-    from schedulearn.client.submission import working_folder
-
-    working_folder(spec, None)
-    return client.check({**spec, "workdir": None})
-
-
-def _say_checked(checked: Json, as_json: bool) -> int:
+def _say_checked(checked: types.Checked, as_json: bool) -> int:
     if not as_json:
         say("The job is valid. It would be submitted as:", "green")
     say_json(checked if as_json else checked["spec"])

@@ -1,10 +1,12 @@
 """`up`: start the service."""
 
+import inspect
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,24 +18,41 @@ from schedulearn.cli.common.data import (
     Data,
     data_folder,
     forget_service,
+    link_words,
+    next_commands,
     refuse_another_page,
     server_errors,
     write_service,
 )
 from schedulearn.cli.common.errors import Code, Failure
-from schedulearn.cli.common.next import link_words, next_commands
 from schedulearn.cli.common.out import next_steps, say
-from schedulearn.cli.common.start import detached_arguments, up_options
 from schedulearn.cli.common.verb import option, verb_app, with_options
 from schedulearn.cli.view.nodes import storage_words
 from schedulearn.pinned import with_pin, without_pin
-from schedulearn.service.common.config import Options, options_of
+from schedulearn.service.common.config import Options, Question, options_of, questions
 
 if TYPE_CHECKING:
     from schedulearn.api.server import Started
     from schedulearn.dashboard.lazy import LazyPage
 
 app = verb_app()
+_WRITTEN = {Path | None: Path | None, tuple[str, ...]: list[str] | None}  # kinds that are not written as a text
+
+
+def up_options() -> list[inspect.Parameter]:
+    """Made from the fields of the service's options."""
+    return [
+        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.asked.usual, annotation=_option(one))
+        for one in questions()
+    ]
+
+
+def _option(one: Question) -> Any:
+    _, metavar, help, read, _, bounds = one.asked
+    if one.kind is bool:
+        return Annotated[bool, typer.Option(metavar, help=help)]
+    kind = _WRITTEN.get(one.kind, type(one.asked.usual)) if read else one.kind
+    return Annotated[kind, option(metavar, help, **bounds)]
 
 
 @app.command()
@@ -71,7 +90,7 @@ def up(
             raise Failure("the page needs the address of its service", field="--url", allowed="such as http://lab:7311")
         refuse_another_page(options.data)
     if detach:
-        from schedulearn.cli.common.detach import start_detached
+        from schedulearn.cli.common.detach import detached_arguments, start_detached
 
         return start_detached(options.data, detached_arguments(ctx), only)
     return page_alone(options) if only == PAGE else service(options)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from schedulearn.client.errors import LinkLeavesFolder, SnapshotError, SnapshotTooLarge
 from schedulearn.client.ignore import Ignore, Rule, parse_rules
+from schedulearn.wire.words import size
 
 MOST_ENTRIES = 100_000
 
@@ -158,16 +159,9 @@ def largest(entries: list[Entry], most: int = 5) -> str:
     named = []
     for top in sorted(totals, key=lambda name: (-totals[name], name))[:most]:
         inside = files[top]
-        more = f" (in it {inside.path}, {size_text(inside.size)})" if inside.path != top else ""
-        named.append(f"{top}{'/' if more else ''} {size_text(totals[top])}{more}")
+        more = f" (in it {inside.path}, {size(inside.size)})" if inside.path != top else ""
+        named.append(f"{top}{'/' if more else ''} {size(totals[top])}{more}")
     return "The largest: " + ", ".join(named)
-
-
-def size_text(size: float) -> str:
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}"
-    return f"{size:.0f} B"
 
 
 def unreadable(path: str, problem: OSError) -> SnapshotError:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from types import TracebackType
 
 from schedulearn.client.errors import ApiError, ServiceUnreachable
 from schedulearn.client.transport import Stream
@@ -36,7 +35,7 @@ class Running:
     def __enter__(self) -> "Running":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _read(self, size: int) -> bytes:

@@ -8,11 +8,11 @@ import tarfile
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO, cast
 
-from schedulearn.client.entries import Entry, largest, list_entries, size_text, unreadable
+from schedulearn.client.entries import Entry, largest, list_entries, unreadable
 from schedulearn.client.errors import SnapshotError, SnapshotTooLarge
+from schedulearn.wire.words import size
 
 __all__ = ["Entry", "Snapshot", "list_entries", "make_snapshot", "snapshot_limit"]
 LIMIT = "SCHEDULEARN_SNAPSHOT_LIMIT"
@@ -35,7 +35,7 @@ class Snapshot:
     def __enter__(self) -> "Snapshot":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -69,7 +69,7 @@ def _check_size(entries: list[Entry], limit: int) -> None:
     total = sum(entry.size for entry in entries)
     if total > limit:
         raise SnapshotTooLarge(
-            f"the working folder holds {size_text(total)}, more than the limit of {size_text(limit)}; "
+            f"the working folder holds {size(total)}, more than the limit of {size(limit)}; "
             f"put data and outputs into .gitignore, or raise {LIMIT}. {largest(entries)}"
         )
 

@@ -27,7 +27,6 @@ from schedulearn.api.body.fields import (
     one_line,
     plainly,
 )
-from schedulearn.api.body.pattern import MAX_LENGTH, check_pattern
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.notice import ALLOWED as ADDRESSES_ALLOWED
 from schedulearn.core.domain.notice import parse_address
@@ -40,6 +39,7 @@ from schedulearn.core.domain.spec import (
     Workers,
 )
 from schedulearn.core.domain.units import parse_range, short
+from schedulearn.service.progress.pattern import MAX_LENGTH, compile_pattern
 
 MAX_WORKERS = 10_000
 _MAX_COMMAND = 100_000  # characters; the kernel takes no more than 128 KiB in one argument
@@ -320,6 +320,12 @@ def _many(kind: Any, most: int) -> Any:
 
 def _line(most: int) -> Any:
     return Annotated[str, Field(min_length=1, max_length=most, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
+
+
+def check_pattern(text: str) -> str:
+    """A user's regular expression may be run over each line of output."""
+    plainly(compile_pattern)(text)
+    return text
 
 
 Pattern = Annotated[str, AfterValidator(check_pattern), Field(json_schema_extra={"maxLength": MAX_LENGTH})]

@@ -14,14 +14,13 @@ from starlette.concurrency import run_in_threadpool
 
 from schedulearn.api.body.fields import MAX_ID, ONE_LINE, one_line
 from schedulearn.api.http.crowd import TICKET
-from schedulearn.api.http.door import TRUST
+from schedulearn.asgi import PAGE, TRUST
 from schedulearn.service.common.auth import Caller, NoToken
 from schedulearn.service.gateway.gateway import Gateway
 from schedulearn.service.gateway.views import Actor, acting
 
 T = TypeVar("T")
 _LAST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
-PAGE = "x-schedulearn-page"  # the header: the page's key, and the address of the browser that it asks for
 _bearer = HTTPBearer(auto_error=False, description="a token, as made by POST /api/v1/tokens")
 
 

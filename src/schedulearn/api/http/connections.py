@@ -9,7 +9,8 @@ import resource
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import ip_address
+
+from schedulearn.asgi import is_loopback
 
 RESERVED = 256  # descriptors that clients never get: for the database, jobs, engines, snapshots
 
@@ -66,7 +67,7 @@ class Connections:
     def admit(self, address: str, now: float) -> Connection | None:
         """A place for a new connection, if need be that of another one; None if all are taken by people we know."""
         theirs = self._by_address.get(address, OrderedDict())
-        if len(theirs) >= self.limits.per_address and not _is_here(address):
+        if len(theirs) >= self.limits.per_address and not is_loopback(address):
             self._end(next(iter(theirs)))
         elif len(self) >= self.limits.total:
             oldest = next(iter(self._strangers), None) or next(iter(self._idle), None)
@@ -130,11 +131,3 @@ class Connections:
 
 def _longer(since: float | None, seconds: float, now: float) -> bool:
     return since is not None and now - since > seconds
-
-
-def _is_here(address: str) -> bool:
-    """Everybody on this machine, and behind a proxy on it, has the same address."""
-    try:
-        return ip_address(address.partition("%")[0]).is_loopback
-    except ValueError:
-        return False

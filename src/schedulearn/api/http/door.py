@@ -16,8 +16,8 @@ from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
 
 from schedulearn.api.http.connections import Connection, Connections
 from schedulearn.api.http.ending import told_to_end
+from schedulearn.asgi import TRUST
 
-TRUST = "schedulearn.trust"  # in a request's scope: call it once it is known who asks
 _BACKLOG = 2048
 _PIECE = 8192  # bytes of a head that are looked at together
 _UNREAD = 1 << 16  # bytes of what is not looked at

@@ -1,15 +1,13 @@
 """Bounds on what a client may send: how much, and how slowly."""
 
-import asyncio
-import time
 from collections.abc import Callable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedulearn.api.http.problems import http_problem, problem
+from schedulearn.asgi import bounded
 from schedulearn.core.domain.units import format_size
 from schedulearn.service.common.auth import NotAuthenticated
 
@@ -48,8 +46,8 @@ class BodyLimits:
             # Bodies are read before routes look at tokens: without this anybody could have us hold thousands of them.
             await problem(401, "not-authenticated", "A token is needed", _STRANGER)(scope, receive, send)
             return
-        deadline = time.monotonic() + (3600.0 if is_snapshot else self._total)
-        await self._app(scope, self._bounded(receive, limit, deadline), send)
+        seconds = 3600.0 if is_snapshot else self._total
+        await self._app(scope, bounded(receive, limit, _too_large(limit), seconds, self._idle), send)
 
     async def _is_known(self, scope: Scope) -> bool:
         kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
@@ -58,25 +56,6 @@ class BodyLimits:
         except NotAuthenticated:
             return False
         return kind.lower() == "bearer"
-
-    def _bounded(self, receive: Receive, limit: int, deadline: float) -> Receive:
-        seen, complete = 0, False
-
-        async def bounded() -> Message:
-            nonlocal seen, complete
-            if complete:  # what comes now is only the end of the connection, however long that takes
-                return await receive()
-            try:
-                message = await asyncio.wait_for(receive(), min(self._idle, deadline - time.monotonic()))
-            except TimeoutError:
-                raise HTTPException(408, "the body of the request did not arrive in time") from None
-            seen += len(message.get("body", b""))
-            complete = not message.get("more_body", False)
-            if seen > limit:
-                raise HTTPException(413, _too_large(limit))
-            return message
-
-        return bounded
 
 
 def _announced(scope: Scope) -> int:

@@ -4,7 +4,6 @@ A site elsewhere can have its name point to 127.0.0.1, and its pages then talk t
 the site itself. Such a request says that name, and gets no answer.
 """
 
-import ipaddress
 import socket
 from urllib.parse import urlsplit
 
@@ -12,6 +11,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from schedulearn.asgi import is_loopback
 from schedulearn.service.common.config import Options
 
 
@@ -35,7 +35,7 @@ class KnownNames:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             return False
-        return name in self._names or _is_loopback(name)
+        return name in self._names or name == "localhost" or name.endswith(".localhost") or is_loopback(name)
 
 
 def guarded_names(app: ASGIApp, options: Options) -> ASGIApp:
@@ -44,12 +44,3 @@ def guarded_names(app: ASGIApp, options: Options) -> ASGIApp:
         return app
     given = urlsplit(options.url).hostname or ""
     return KnownNames(app, frozenset({options.host.lower(), socket.gethostname().lower(), given} - {""}))
-
-
-def _is_loopback(name: str) -> bool:
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

@@ -1,12 +1,27 @@
-"""The cluster at a glance: one call for all that the page shows first."""
+"""The cluster at a glance, and over time: one call each for what the page shows."""
 
-from schedulearn.api.common.answers import explanation_out, holder_out, job_out, node_out, policy_in_force
-from schedulearn.api.common.deps import Gate, Person
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Query
+
+from schedulearn.api.common.answers import (
+    answer,
+    explanation_out,
+    holder_out,
+    job_out,
+    node_out,
+    policy_in_force,
+    span_out,
+)
+from schedulearn.api.common.deps import Gate, Person, seconds
 from schedulearn.api.common.router import Router
+from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.wire import types
 from schedulearn.wire.words import iso
 
 router = Router(tags=["service"])
+_USUAL = 3600.0  # seconds that are looked back
 
 
 @router.get("/overview")
@@ -30,3 +45,21 @@ def overview(caller: Person, gateway: Gate) -> types.Overview:
         ],
         finished=[job_out(row, caller, now) for row in seen.finished],
     )
+
+
+@router.get("/timeline")
+def timeline(
+    gateway: Gate,
+    since: Annotated[datetime | None, Query(description="an ISO 8601 time; an hour before `until`")] = None,
+    until: Annotated[datetime | None, Query(description="an ISO 8601 time; now")] = None,
+    limit: Annotated[int, Query(ge=0, le=10_000)] = 2000,
+) -> types.Timeline:
+    """Every worker that ran at some time between two moments, with its node; of more than `limit` the newest."""
+    now = gateway.now()
+    end = seconds(until, now)
+    begin = seconds(since, max(0.0, end - _USUAL))
+    if begin >= end:
+        raise InvalidSpec("since", f"{iso(begin)} is not before {iso(end)}", "a time before `until`")
+    found = gateway.timeline(begin, end, limit)
+    spans = [span_out(span) for span in found.spans]
+    return answer(types.Timeline, found, at=iso(now), since=iso(begin), until=iso(end), spans=spans)

@@ -6,9 +6,10 @@ import sys
 import time
 from pathlib import Path
 
-from schedulearn.cli.common.data import PAGE, holds_role, service_url
+import typer
+
+from schedulearn.cli.common.data import PAGE, down_words, holds_role, link_words, next_commands, service_url
 from schedulearn.cli.common.errors import Code, Failure
-from schedulearn.cli.common.next import down_words, link_words, next_commands
 from schedulearn.cli.common.out import next_steps, say
 from schedulearn.pinned import address_of, without_pin
 
@@ -104,3 +105,21 @@ def _say(pid: int, url: str, data: Path, log: Path, begin: int) -> None:
         if line.startswith(("fingerprint:", "token:", "page:", "Warning:")):
             say(line)
     next_steps({"log": f"tail -f {log}", **next_commands(data)})
+
+
+def detached_arguments(ctx: typer.Context) -> list[str]:
+    """The same command line, for a process in the background. What was not given is not written."""
+    words: list[str] = []
+    for param in ctx.command.params:
+        name = str(param.name)
+        source = ctx.get_parameter_source(name)
+        if name == "detach" or source is None or source.name != "COMMANDLINE":
+            continue
+        value = ctx.params[name]
+        if isinstance(value, bool):
+            words.append(param.opts[0] if value else param.secondary_opts[0])
+        else:
+            words += [
+                word for one in (value if isinstance(value, list) else [value]) for word in (param.opts[0], str(one))
+            ]
+    return words

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from schedulearn.cli.common.errors import Code
 from schedulearn.cli.common.out import JobOutput, colourful, next_steps, note, of_job, paint, say, width
-from schedulearn.cli.view.status import status_line
+from schedulearn.cli.view.jobs import status_line
 from schedulearn.cli.view.text import shortened
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import FINISHED, Json, duration, metric, why

@@ -1,4 +1,4 @@
-"""Tables of jobs: the one that `ls` shows, and those of the live view."""
+"""Tables of jobs: the one that `ls` shows, and those of the live view; and one job in a line."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from schedulearn.cli.view.table import Cell, Column, Row, rows_of, styled
+from schedulearn.wire.clean import clean
 from schedulearn.wire.words import (
     Json,
     ago,
@@ -146,3 +147,26 @@ def rows(
 ) -> list[Row]:
     """The jobs in these columns; `places` has the reason, and perhaps the place, of each that waits."""
     return rows_of(columns, [Shown(job, width, now, places.get(job["id"]) or {}) for job in jobs])
+
+
+def status_line(job: Json, place: Json | None = None) -> str:
+    """`job 17 mnist · running 2 min · ━━━━────── 42 % · loss 0.31 ▇▅▃▁ · about 3 min left`"""
+    parts = [f"job {job['id']} {clean(job['name'])}"]
+    if job["state"] == "queued":
+        position = (place or {}).get("position")
+        parts.append(f"queued, place {position}" if position else "queued")
+        parts.append(clean((place or {}).get("text") or why(job)))
+    elif job["state"] == "running":
+        parts += ["running " + duration(job.get("run_seconds")), *_how_far(job)]
+    else:
+        parts += [job["state"], why(job)]
+    return " · ".join(part for part in parts if part)
+
+
+def _how_far(job: Json) -> list[str]:
+    share = share_done(job)
+    steps = steps_done(job)
+    done = f"{bar(share)} {share * 100:.0f} %" if share is not None else f"step {steps}" if steps else ""
+    curve = sparkline((job.get("progress") or {}).get("spark") or (), 12)
+    left = eta(job)
+    return [done, f"{metric(job, named=True)} {curve}".strip(), f"about {left} left" if left else ""]

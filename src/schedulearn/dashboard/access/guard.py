@@ -1,18 +1,16 @@
 """What stands before every page: who is asking, from where, and what their browser may load."""
 
-import asyncio
 import re
 import secrets
-import time
 from collections.abc import Awaitable, Callable
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from schedulearn.asgi import TRUST, bounded
 from schedulearn.client import ServiceUnreachable
 from schedulearn.dashboard.access.logins import LogIns
 from schedulearn.dashboard.access.session import KEY, Session, Sessions, Visit
@@ -23,7 +21,6 @@ _MOST_BODY = 2_000_000  # bytes of what a browser sends at once: a form, or what
 _MOST_OPEN = 50_000  # of somebody who is not logged in
 _BODY_TIME = 60.0  # seconds for all of it
 _MOST_SOCKETS = 100  # pages that one log-in may have open
-_TRUST = "schedulearn.trust"  # the server leaves it in the scope: it is told when we know who asks
 _KEEP = 60 * 86400  # seconds
 _COOKIE = re.compile(r"[A-Za-z0-9_-]{43}")
 _SCRIPT = re.compile(rb"<script(?=[\s>])")
@@ -121,8 +118,8 @@ class Guard:
             await self._turn_away(session, scope, receive, out)
             return
         scope[KEY] = session
-        if _TRUST in scope:
-            scope[_TRUST]()
+        if TRUST in scope:
+            scope[TRUST]()
         if isinstance(out, _Protected):
             out.cookie = cookie_for(headers, scope["scheme"], login_in(headers, scope["scheme"]))
             await self._app(scope, _bounded(receive, _MOST_BODY), out)
@@ -184,24 +181,7 @@ def _same_origin(headers: Headers, scheme: str, changes: bool) -> bool:
 
 
 def _bounded(receive: Receive, most: int) -> Receive:
-    """What is received, unless it is too large or takes too long."""
-    seen, complete, until = 0, False, time.monotonic() + _BODY_TIME
-
-    async def bounded() -> Message:
-        nonlocal seen, complete
-        if complete:  # what comes now is only the end of the connection, however long that takes
-            return await receive()
-        try:
-            message = await asyncio.wait_for(receive(), until - time.monotonic())
-        except TimeoutError:
-            raise HTTPException(408, "the request did not arrive in time") from None
-        seen += len(message.get("body", b""))
-        complete = not message.get("more_body", False)
-        if seen > most:
-            raise HTTPException(413, "the request is too large")
-        return message
-
-    return bounded
+    return bounded(receive, most, "the request is too large", _BODY_TIME)
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:

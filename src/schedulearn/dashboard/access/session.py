@@ -8,6 +8,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, TypeVar
 
+from schedulearn.asgi import PAGE
 from schedulearn.client import ApiError, Client, ServiceUnreachable, types
 
 T = TypeVar("T")
@@ -27,7 +28,7 @@ class Visit(NamedTuple):
 
     def headers(self, key: str) -> dict[str, str]:
         """Tell the service; it believes who has its key."""
-        told = {"X-Schedulearn-Page": f"{key} {self.address}"} if key else {}
+        told = {PAGE: f"{key} {self.address}"} if key else {}
         return {**told, **({"X-Forwarded-For": self.address} if self.forwarded else {})}
 
 

@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from schedulearn.dashboard.views.markup import Child, Safe, el, join
-from schedulearn.dashboard.views.parts import bar, bytes_of, job_link, percent, pill, since, spark, steps
+from schedulearn.dashboard.views.parts import bar, job_link, percent, pill, since, spark
 from schedulearn.dashboard.views.servers import core_words, used_of
 from schedulearn.dashboard.views.table import Column
 from schedulearn.wire import types
-from schedulearn.wire.words import duration, nodes_of, number, why
+from schedulearn.wire.words import duration, nodes_of, number, share_done, size, why
 
 
 class Shown(NamedTuple):
@@ -22,7 +22,7 @@ class Shown(NamedTuple):
 
 
 def progress_of(job: types.Job) -> Safe:
-    done, progress = steps(job), job["progress"]
+    done, progress = share_done(job), job["progress"]
     if done is not None:
         return el("span", bar(done, "done"), el("span", percent(done), class_="num"), class_="progress")
     return el("span", f"step {progress['step']}" if progress else "", class_="note")
@@ -118,7 +118,7 @@ RUNNING = (
     _CURVE,
     _of("Workers", lambda job: job["workers"] or "", "num w2"),
     Column("Cores", lambda row: core_words(row.held) if row.held else "", "num"),
-    Column("Memory", lambda row: bytes_of(used_of(row.held, "memory")), "num w1"),
+    Column("Memory", lambda row: size(used_of(row.held, "memory")), "num w1"),
     _of("Where", nodes_of, "w1"),
     _ran("num w2"),
     _of("Left", lambda job: duration(job["progress"] and job["progress"]["eta_seconds"]), "num"),

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 from schedulearn.dashboard.views.columns import FINISHED, QUEUE, RUNNING, Shown
 from schedulearn.dashboard.views.markup import Child, Safe, el, join
-from schedulearn.dashboard.views.parts import START, bar, bytes_of, cores, empty, panel
+from schedulearn.dashboard.views.parts import START, bar, cores, empty, panel
 from schedulearn.dashboard.views.servers import Words, by_job
 from schedulearn.dashboard.views.table import table
 from schedulearn.wire import types
-from schedulearn.wire.words import instant
+from schedulearn.wire.words import instant, size
 
 
 def now_of(seen: types.Overview) -> datetime:
@@ -49,7 +49,7 @@ def _amount(title: str, amount: float, nodes: Sequence[types.Node], name: str, w
 
 def _short(amount: float) -> str:
     """Bytes in few letters: what is over ten has no decimals."""
-    figure, _, unit = bytes_of(amount).partition(" ")
+    figure, _, unit = size(amount).partition(" ")
     return f"{float(figure):.2g} {unit}" if float(figure) < 10 else f"{float(figure):.0f} {unit}"
 
 

@@ -6,8 +6,7 @@ from datetime import datetime
 from functools import cache
 
 from schedulearn.dashboard.views.markup import Child, Safe, el, join
-from schedulearn.wire import types
-from schedulearn.wire.words import duration, instant, number, size
+from schedulearn.wire.words import duration, instant, number
 
 _GOLDEN = 137.508  # degrees: neighbours in number are far apart in colour
 _READABLE = 4.6  # a contrast, with a little to spare for rounding
@@ -105,16 +104,9 @@ def percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
 
 
-def bytes_of(used: float | None, of: float | None = None) -> str:
-    """`1.2 GB`, or `1.2 of 8 GB`."""
-    if used is None:
-        return ""
-    return f"{size(used)} of {size(of)}" if of else size(used)
-
-
-def panel(title: str, *content: Child, note: Child = None, id_: str | None = None) -> Safe:
+def panel(title: str, *content: Child, note: Child = None) -> Safe:
     head = el("h2", title, el("span", note, class_="note") if note else None)
-    return el("section", head, *content, class_="panel", id=id_)
+    return el("section", head, *content, class_="panel")
 
 
 # How a first job is started.
@@ -139,11 +131,3 @@ def facts(pairs: Sequence[tuple[str, Child]]) -> Safe:
     """Names and values; a value that is empty is left out."""
     shown = [(name, value) for name, value in pairs if value not in ("", None)]
     return el("dl", [el("div", el("dt", name), el("dd", value)) for name, value in shown], class_="facts")
-
-
-def steps(job: types.Job) -> float | None:
-    """How much of a job is done, 0..1, if its total is known."""
-    progress = job["progress"]
-    if not progress or not progress["steps"]:
-        return None
-    return max(0.0, min(1.0, progress["step"] / progress["steps"]))

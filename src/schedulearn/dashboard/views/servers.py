@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from schedulearn.dashboard.views.markup import Safe, el, join
-from schedulearn.dashboard.views.parts import bytes_of, colour, cores, empty, hue, job_link, panel, pill
+from schedulearn.dashboard.views.parts import colour, cores, empty, hue, job_link, panel, pill
 from schedulearn.wire import types
+from schedulearn.wire.words import size
 
 Words = Callable[[float], str]  # how an amount is written
 Holders = dict[int, list[types.Holder]]  # by job
@@ -36,7 +37,7 @@ def _server(node: types.Node, held: Sequence[types.Holder], names: dict[int, str
         head,
         _devices(node, names),
         _resource("Cores", node, jobs, "cpus", cores),
-        _resource("Memory", node, jobs, "memory", bytes_of),
+        _resource("Memory", node, jobs, "memory", size),
         _tenants(jobs, names),
         class_=f"server {node['state']}",
         aria_label=f"server {node['name']}",
@@ -109,7 +110,7 @@ def _tenants(jobs: Holders, names: dict[int, str]) -> Safe:
             job_link(job, names.get(job, "")),
             el("span", f"×{len(held)}" if len(held) > 1 else "", class_="times"),
             el("span", core_words(held), class_="num"),
-            el("span", bytes_of(used_of(held, "memory")), class_="num mem"),
+            el("span", size(used_of(held, "memory")), class_="num mem"),
         )
         for job, held in jobs.items()
     ]

@@ -1,28 +1,70 @@
-"""Where the workers of a job find each other when their number changes. A job's own token is good for it."""
+"""What the workers of a job tell, and where they find each other when their number changes; by the job's own token."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from fastapi import Depends, Path, Request
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from schedulearn.api.body.fields import MAX_ID, WHOLE, Shaped, Strict
+from schedulearn.api.body.fields import MAX_ID, WHOLE, Line, Shaped, Strict, invalid
 from schedulearn.api.common.answers import answer
 from schedulearn.api.common.deps import AnyCaller, Gate
 from schedulearn.api.common.router import Router
-from schedulearn.api.routes.reports import Attempt, Worker
 from schedulearn.core.domain.errors import InvalidSpec, NotAllowed
 from schedulearn.core.domain.ids import AttemptId, WorkerId
 from schedulearn.service.gateway.rendezvous import LONGEST_WAIT, Wait
+from schedulearn.service.gateway.views import Point
 from schedulearn.wire import types
 
 router = Router(tags=["jobs"])
+MOST_VALUES = 50_000  # of one report
+Attempt = Annotated[str, Path(), Shaped(r"[0-9]{1,15}\.[0-9]{1,9}", "an attempt's id, such as 17.2")]
+Worker = Annotated[str, Shaped(r"[0-9]{1,15}\.[0-9]{1,9}\.[0-9]{1,9}", "a worker's id, such as 17.2.0")]
 Seconds = Annotated[float, Field(strict=True, ge=0, le=LONGEST_WAIT, description="how long the answer may take")]
 Rank = Annotated[int, Field(strict=True, ge=0, le=1_000_000), WHOLE]
 Key = Annotated[str, Field(min_length=1, max_length=300)]
 GroupName = Annotated[str, Path(), Shaped(r"[0-9]{1,15}\.[0-9]{1,15}", "a group's id, such as 3.1")]
+
+
+# --- progress
+
+
+class ReportPoint(Strict):
+    takes_nan: ClassVar[bool] = True  # a loss that has become nan is just what its owner must see
+
+    seq: Annotated[int, Field(strict=True, ge=0, le=MAX_ID), WHOLE]
+    at: Annotated[float, Field(strict=True, ge=0, le=1e11, allow_inf_nan=False)]
+    step: Annotated[int, Field(strict=True, ge=0, le=MAX_ID), WHOLE]
+    values: Annotated[dict[Line, Annotated[float, Field(strict=True)]], Field(max_length=100)]
+
+
+def _not_too_many(points: list[ReportPoint]) -> list[ReportPoint]:
+    values = sum(len(point.values) for point in points)
+    if values > MOST_VALUES:
+        raise invalid(f"they have {values} values", f"at most {MOST_VALUES} values in one report")
+    return points
+
+
+class Report(Strict):
+    takes_nan: ClassVar[bool] = True
+
+    worker: Worker
+    points: Annotated[list[ReportPoint], Field(max_length=10_000), AfterValidator(_not_too_many)]
+
+    def flat(self) -> list[Point]:
+        return [Point(p.seq, p.at, p.step, name, value) for p in self.points for name, value in p.values.items()]
+
+
+@router.post("/attempts/{attempt}/reports", responses={409: {}})
+def report(attempt: Attempt, report: Report, caller: AnyCaller, gateway: Gate) -> types.Accepted:
+    worker = WorkerId.parse(report.worker)
+    taken = gateway.report(caller, AttemptId.parse(attempt), worker, report.flat())
+    return types.Accepted(accepted=taken.new, dropped=taken.dropped)
+
+
+# --- groups
 
 
 async def _own_attempt(attempt: Attempt, caller: AnyCaller) -> AttemptId:
