@@ -23,7 +23,7 @@ from schedulearn.core.policies.stages import Memory
 from schedulearn.executors.kernel.groups import read_limits
 from schedulearn.executors.process.cgroups import made_groups
 from schedulearn.service.learn.monitor import EVERY
-from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook
+from schedulearn.service.share.container_monitor import LiveContainerMonitor, WorkLeft
 from schedulearn.service.share.machine import SharedMachine
 from schedulearn.service.share.snapshots import JobSnapshot, MachineSnapshot
 from schedulearn.store import Point, Store
@@ -96,7 +96,7 @@ def _look(figures: Figures, root: Path) -> None:
 
 def _looks(figures: Figures, store: Store, executor: Any, workers: list[WorkerId]) -> None:
     clock, stage = _Clock(), _Timed()
-    monitor = LiveContainerMonitor(NODE.name, store, executor, Outlook(store))
+    monitor = LiveContainerMonitor(NODE.name, store, executor, WorkLeft(store))
     machine = SharedMachine(NODE.name, monitor, executor, clock, lambda _: None)
     machine.follow(stage, "flowcon")
     rows = {worker: store.job(worker.job) for worker in workers}

@@ -19,10 +19,10 @@ from websockets.sync.client import connect as connect_socket
 
 from schedulearn.api.app import create_app
 from schedulearn.api.http import door, sparing
+from schedulearn.api.http.concurrency import SLOT, ConcurrencyLimits, TooMany
 from schedulearn.api.http.connections import Connection, Connections, Limits
-from schedulearn.api.http.crowd import TICKET, Crowd, TooMany
-from schedulearn.api.http.door import Server
-from schedulearn.api.http.sparing import Sparing
+from schedulearn.api.http.limits import LogLimit
+from schedulearn.api.http.listener import Server
 from schedulearn.api.server import make_server
 from schedulearn.asgi import TRUST
 from schedulearn.core.domain.ids import AttemptId, JobId
@@ -104,7 +104,7 @@ def test_requests_that_are_none_do_not_fill_the_log(run: Any) -> None:
     log = logging.getLogger("uvicorn.error")
     handler = logging.Handler()
     handler.emit = lambda record: written.append(record.getMessage())  # type: ignore[method-assign]
-    spares = Sparing(most=3, window=60.0, now=lambda: now)
+    spares = LogLimit(most=3, window=60.0, now=lambda: now)
     with patch.object(log, "filters", []), patch.object(sparing, "_sparing", spares):
         one = run()
         log.setLevel(logging.WARNING)
@@ -208,12 +208,12 @@ def test_one_user_cannot_have_it_all(run: Any, problem: Any, eventually: Any) ->
 
 def test_requests_at_once_are_counted_until_their_end() -> None:
     async def inner(scope: Any, receive: Any, send: Any) -> None:
-        scope[TICKET].show(scope["caller"])
-        scope[TICKET].show(scope["caller"])  # once for each request, however often it is asked who it is
+        scope[SLOT].show(scope["caller"])
+        scope[SLOT].show(scope["caller"])  # once for each request, however often it is asked who it is
         await scope["wait"]()
 
     async def check() -> None:
-        crowd, done = Crowd(inner, 2, 1), asyncio.Event()
+        crowd, done = ConcurrencyLimits(inner, 2, 1), asyncio.Event()
 
         async def ask(caller: Caller) -> None:
             nothing: Any = None

@@ -593,7 +593,7 @@ class TestPull:
 
 class TestExec:
     @staticmethod
-    def parcels(*given: tuple[int, bytes]) -> bytes:
+    def frames(*given: tuple[int, bytes]) -> bytes:
         return b"".join(bytes([kind]) + len(content).to_bytes(4, "big") + content for kind, content in given)
 
     def serving(self, serve: Serve, data: bytes, size: int) -> Any:
@@ -607,7 +607,7 @@ class TestExec:
 
     @pytest.mark.parametrize("size", [1, 7, 1000])
     def test_output_and_exit_code_however_they_are_cut(self, serve: Serve, size: int) -> None:
-        data = self.parcels((0, b""), (1, b"out"), (0, b""), (2, b"err"), (1, b""), (3, b"42"))
+        data = self.frames((0, b""), (1, b"out"), (0, b""), (2, b"err"), (1, b""), (3, b"42"))
         service = self.serving(serve, data, size)
         with Client(service.url, "t") as client, client.exec(17, ["ls", "-l"], worker=2) as running:
             assert list(running) == [(STDOUT, b"out"), (STDERR, b"err"), (STDOUT, b"")]
@@ -617,7 +617,7 @@ class TestExec:
         assert asked.json() == {"command": ["ls", "-l"], "worker": 2}
 
     def test_a_command_that_is_lost(self, serve: Serve) -> None:
-        service = self.serving(serve, self.parcels((1, b"out"), (4, b'{"detail": "the engine hung up"}')), 1000)
+        service = self.serving(serve, self.frames((1, b"out"), (4, b'{"detail": "the engine hung up"}')), 1000)
         with (
             Client(service.url, "t") as client,
             client.exec(17, ["ls"]) as running,
@@ -625,9 +625,9 @@ class TestExec:
         ):
             list(running)
 
-    @pytest.mark.parametrize("kept", [3, 7, 8])  # in a header, in a content, between two parcels
+    @pytest.mark.parametrize("kept", [3, 7, 8])  # in a header, in a content, between two frames
     def test_a_stream_that_breaks_off(self, serve: Serve, kept: int) -> None:
-        service = self.serving(serve, self.parcels((1, b"out"), (3, b"0"))[:kept], 1000)
+        service = self.serving(serve, self.frames((1, b"out"), (3, b"0"))[:kept], 1000)
         with (
             Client(service.url, "t") as client,
             client.exec(17, ["ls"]) as running,

@@ -15,7 +15,7 @@ from schedulearn.core.domain.ids import NodeName, WorkerId
 from schedulearn.executors.common.exec import STDOUT, Exec, NotRunning
 from schedulearn.service.exec import server
 from schedulearn.service.exec.client import Session
-from schedulearn.service.exec.protocol import ALIVE, EXIT, HEADER, PROBLEM, of_error, parcel, short_path, to_error
+from schedulearn.service.exec.protocol import ALIVE, EXIT, HEADER, PROBLEM, frame, of_error, short_path, to_error
 from schedulearn.service.exec.server import ExecServer
 from support.waiting import wait_until
 
@@ -91,7 +91,7 @@ def test_only_our_own_user_may_ask(tmp_path: Path, node: Node) -> None:
 
 def test_a_silent_command_gives_signs_of_life_until_nobody_listens(tmp_path: Path, node: Node) -> None:
     async def session() -> list[bytes]:
-        stream = (await Session.begin(tmp_path / "beside.sock", ASKED)).parcels()
+        stream = (await Session.begin(tmp_path / "beside.sock", ASKED)).frames()
         got = [await anext(stream) for _ in range(3)]
         await stream.aclose()  # type: ignore[attr-defined] # as the server does when its client has gone
         return got
@@ -102,13 +102,13 @@ def test_a_silent_command_gives_signs_of_life_until_nobody_listens(tmp_path: Pat
 
 def test_the_last_word_is_the_exit_code(tmp_path: Path, node: Node) -> None:
     async def session() -> list[bytes]:
-        stream = (await Session.begin(tmp_path / "beside.sock", ASKED)).parcels()
+        stream = (await Session.begin(tmp_path / "beside.sock", ASKED)).frames()
         got = [await anext(stream)]
         node.commands[0].end()
         return got + [piece async for piece in stream]
 
-    pieces = [piece for piece in asyncio.run(session()) if piece != parcel(ALIVE)]
-    assert pieces == [parcel(STDOUT, b"begun"), parcel(EXIT, b"137")]
+    pieces = [piece for piece in asyncio.run(session()) if piece != frame(ALIVE)]
+    assert pieces == [frame(STDOUT, b"begun"), frame(EXIT, b"137")]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_files_are_whole_or_an_error(tmp_path: Path, node: Node) -> None:
         files(tmp_path, "gone")
 
 
-@pytest.mark.parametrize("said", [b"", b"\0\xff\xff\xff\xff", parcel(0, b"no JSON"), parcel(0, b"{}")])
+@pytest.mark.parametrize("said", [b"", b"\0\xff\xff\xff\xff", frame(0, b"no JSON"), frame(0, b"{}")])
 def test_nonsense_harms_nobody(tmp_path: Path, node: Node, said: bytes, caplog: Any) -> None:
     with socket.socket(socket.AF_UNIX) as connection, short_path(tmp_path / "beside.sock") as name:
         connection.connect(name)

@@ -20,7 +20,7 @@ from schedulearn.core.policies.catalogue.registry import STAGES, StageInfo
 from schedulearn.core.policies.notes import Note
 from schedulearn.core.policies.sharing import ShareNode, Shares
 from schedulearn.service.common.config import DataFolder
-from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook
+from schedulearn.service.share.container_monitor import LiveContainerMonitor, WorkLeft
 from schedulearn.service.share.machine import SharedMachine
 from schedulearn.service.share.snapshots import JobSnapshot, MachineSnapshot, snapshots
 from schedulearn.store import Point, Store
@@ -67,7 +67,7 @@ class World:
         self.live(saved)
 
     def live(self, saved: Any = None) -> None:
-        self.monitor = LiveContainerMonitor(A, self.store, self.executor, Outlook(self.store))
+        self.monitor = LiveContainerMonitor(A, self.store, self.executor, WorkLeft(self.store))
         self.machine = SharedMachine(A, self.monitor, self.executor, self.clock, self.posted.append, saved)
         self.machine.follow(self.stage, "says")
 
@@ -580,9 +580,9 @@ class SlowPast:
 
 def test_that_jobs_have_ended_is_said_without_waiting_for_who_estimates() -> None:
     store = SlowPast()
-    outlook = Outlook(store)  # type: ignore[arg-type]
-    asks = threading.Thread(target=outlook.by_others, args=(job(1), 0.0))
-    refreshes = threading.Thread(target=outlook.refresh, daemon=True)
+    work_left = WorkLeft(store)  # type: ignore[arg-type]
+    asks = threading.Thread(target=work_left.by_others, args=(job(1), 0.0))
+    refreshes = threading.Thread(target=work_left.refresh, daemon=True)
     asks.start()
     assert store.asked.wait(60)
     refreshes.start()
@@ -591,8 +591,8 @@ def test_that_jobs_have_ended_is_said_without_waiting_for_who_estimates() -> Non
     store.go_on.set()
     asks.join()
     assert not waited
-    outlook.by_others(job(1), 0.0)
-    outlook.by_others(job(1), 0.0)
+    work_left.by_others(job(1), 0.0)
+    work_left.by_others(job(1), 0.0)
     assert store.reads == 2, "once more, not each time"
 
 

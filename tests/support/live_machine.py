@@ -10,7 +10,7 @@ from schedulearn.core.domain.job import Accrual
 from schedulearn.core.domain.usage import Limits, Usage
 from schedulearn.core.policies.share.division import max_min
 from schedulearn.core.policies.sharing import Share
-from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook
+from schedulearn.service.share.container_monitor import LiveContainerMonitor, WorkLeft
 from schedulearn.service.share.machine import SharedMachine
 from schedulearn.service.share.snapshots import JobSnapshot, MachineSnapshot
 from schedulearn.store import CurvePoint, Mark, News, Progress
@@ -95,7 +95,7 @@ class LiveMachine:
 
     def live(self) -> None:
         """Another life of the service: what it knows is what was written down."""
-        monitor = LiveContainerMonitor(NAME, self.values, self.engine, Outlook(self.values))  # type: ignore[arg-type]
+        monitor = LiveContainerMonitor(NAME, self.values, self.engine, WorkLeft(self.values))  # type: ignore[arg-type]
         saved = self.posted[-1].memory if self.posted else None
         self.machine = SharedMachine(NAME, monitor, self.engine, self.clock, self.posted.append, saved)  # type: ignore[arg-type]
         self.machine.follow(self.stage, self.stage_name)

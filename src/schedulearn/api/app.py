@@ -10,8 +10,8 @@ from schedulearn.api.body.wellformed import well_formed
 from schedulearn.api.common.deps import person_of
 from schedulearn.api.description import describe
 from schedulearn.api.http import problems
+from schedulearn.api.http.concurrency import ConcurrencyLimits
 from schedulearn.api.http.connections import Limits
-from schedulearn.api.http.crowd import Crowd
 from schedulearn.api.http.limits import BodyLimits
 from schedulearn.api.routes import (
     audit,
@@ -63,7 +63,7 @@ def create_app(gateway: Gateway, connections: int = Limits().total) -> FastAPI:
         snapshot_limit=lambda: app.state.gateway.uploads.limit,
         authenticate=lambda token: app.state.gateway.auth.authenticate(token),
     )
-    app.add_middleware(Crowd, requests=max(8, connections // 8), streams=max(4, connections // 16))
+    app.add_middleware(ConcurrencyLimits, requests=max(8, connections // 8), streams=max(4, connections // 16))
     problems.install(app)
     auditing.install(app)
     describe(app)

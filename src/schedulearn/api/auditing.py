@@ -56,11 +56,11 @@ def install(app: FastAPI) -> None:
 
 def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, SchedulearnError)
-    visitor = getattr(request.state, "visitor", None)
-    if visitor is not None and not isinstance(error, NoToken):  # who shows no token has tried nothing yet
+    actor = getattr(request.state, "actor", None)
+    if actor is not None and not isinstance(error, NoToken):  # who shows no token has tried nothing yet
         gateway: Gateway = request.app.state.gateway
         owner = error.owner if isinstance(error, NotYours) else ""
-        gateway.audit.refused(visitor, Refusal(_action(request), _object(request), owner, str(error)))
+        gateway.audit.refused(actor, Refusal(_action(request), _object(request), owner, str(error)))
     return of_error(error)
 
 

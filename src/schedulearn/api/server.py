@@ -15,10 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedulearn.api.app import create_app
 from schedulearn.api.http.connections import Connections, Limits, limits_for_this_process
-from schedulearn.api.http.door import Server
 from schedulearn.api.http.ending import told_to_end
+from schedulearn.api.http.limits import limit_log
+from schedulearn.api.http.listener import Server
 from schedulearn.api.http.names import guarded_names
-from schedulearn.api.http.sparing import spare_the_log
 from schedulearn.core.domain.errors import SchedulearnError
 from schedulearn.pinned import with_pin
 from schedulearn.service.common.config import Options
@@ -122,7 +122,7 @@ def _url(host: str, listening: socket.socket, tls: ssl.SSLContext | None) -> str
 
 
 def _url_for_jobs(options: Options, shown: Certificate | None) -> str:
-    """What was said, "" if nothing. Nobody vouches for a certificate that was made here: jobs have to know it."""
+    """What was said, "" if nothing. No authority vouches for a certificate that was made here: jobs have to know it."""
     if shown and options.tls and options.url.startswith("https:") and "#" not in options.url:
         return with_pin(options.url, shown.pin)
     return options.url
@@ -153,12 +153,12 @@ def make_server(
         log_level="warning" if log_level == "info" else log_level,
         access_log=log_level == "debug",
         timeout_graceful_shutdown=_GRACE_FOR_STREAMS,
-        proxy_headers=False,  # any job on this machine could say that it is somebody else
+        proxy_headers=False,  # any job on this machine could claim another address
         server_header=False,
         ws_max_size=_LARGEST_MESSAGE,
     )
     if log_level != "debug":
-        spare_the_log()
+        limit_log()
     return Server(config, Connections(limits), on_exit, tls)
 
 

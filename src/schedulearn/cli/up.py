@@ -168,4 +168,4 @@ def announce(options: Options, started: "Started") -> None:
     for warning in started.warnings:
         say(f"Warning: {warning}", "yellow")
     next_steps(next_commands(options.data))
-    sys.stdout.flush()  # it may be a file that somebody waits for
+    sys.stdout.flush()  # it may be a file that is waited for

@@ -4,7 +4,7 @@ ClientError
 ├── ServiceUnreachable     nothing answers, or the connection broke
 │   ├── NotTrusted         something answers, but not with the certificate that it should have
 │   └── NoAnswer           something is there, but its answer is late, cut off, or that it cannot at present
-│       └── MaybeSubmitted it was to submit a job: nobody knows whether it was made
+│       └── MaybeSubmitted it was to submit a job: whether it was made is not known
 ├── ApiError               the service answered, and said no
 │   └── NoSuchJob          there is no job with this id
 ├── WaitTimeout            a job did not end in the time that the caller gave it
@@ -27,7 +27,7 @@ class ServiceUnreachable(ClientError):
 
 
 class NotTrusted(ServiceUnreachable):
-    """Whoever answers has not the certificate of the address, or one that nobody vouches for. No token was sent."""
+    """What answers has not the certificate of the address, or one that no authority vouches for. No token was sent."""
 
 
 class NoAnswer(ServiceUnreachable):

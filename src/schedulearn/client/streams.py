@@ -41,7 +41,7 @@ class Patience:
 def surely(call: Callable[[], T], seconds: float = PERSISTENCE) -> T:
     """Make a call that changes nothing when it is made twice, and make it again while its answer is lost on the way.
 
-    Where nobody listens at all, that is said at once: nothing was lost. NoAnswer if it has lasted too long.
+    Where nothing listens at all, that is said at once: nothing was lost. NoAnswer if it has lasted too long.
     """
     trying, lost = Patience(seconds), False
     trying.met()

@@ -104,7 +104,7 @@ class Transport:
         except (OSError, http.client.HTTPException) as problem:
             self.close()
             # The service may have closed the kept connection just now. A call that changes nothing when it is
-            # made twice is made again; of any other nobody knows whether it was carried out.
+            # made twice is made again; of any other it is not known whether it was carried out.
             if not reused or method not in _IDEMPOTENT or isinstance(problem, TimeoutError):
                 raise self._unreachable(problem) from problem
             try:
@@ -209,7 +209,7 @@ class Transport:
 
 
 def _was_heard(problem: Exception) -> bool:
-    """Whether somebody may have taken the request."""
+    """Whether the request may have been taken."""
     refused = isinstance(problem, ConnectionRefusedError)
     return isinstance(problem, ConnectionError | TimeoutError | http.client.HTTPException) and not refused
 

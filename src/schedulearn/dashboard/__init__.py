@@ -1,6 +1,6 @@
 """The web page. It reads the public API through the client, with the token of whoever looks, and nothing else.
 
-Nothing heavy is imported before somebody opens the page.
+Nothing heavy is imported before the page is opened.
 """
 
 from pathlib import Path

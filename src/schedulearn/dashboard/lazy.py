@@ -1,4 +1,4 @@
-"""The page is loaded when it is first asked for: a service that nobody looks at pays nothing for it."""
+"""The page is loaded when it is first asked for: without a visit it costs nothing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping

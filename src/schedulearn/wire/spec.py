@@ -149,7 +149,7 @@ FIELDS = (
           entry=Entry("May be stopped", "to let others go first")),
     Field("notify", "addresses", [], "whom to tell when it is over", private="hidden",
           option=Option("ADDRESS", "Tell it when it is over: https://… or an e-mail address. Repeatable."),
-          entry=Entry("Notify", "e-mail and web addresses, a space between", "words", "nobody")),
+          entry=Entry("Notify", "e-mail and web addresses, a space between", "words", "no one")),
     Field("workdir", "folder", ".", "where it was submitted from; the snapshot is what runs", private="hidden",
           option=Option("DIR", "The folder that is copied and run in; usual is the present one.")),
     Field("snapshot", "sha256", about="SHA-256 of the uploaded archive of the working folder", private="left out"),

@@ -210,7 +210,7 @@ Env = Annotated[
         }
     ),
 ]
-# That it means the same to everybody who reads it (a host, no password, no dots in its path) is checked besides.
+# That it means the same to every reader (a host, no password, no dots in its path) is checked besides.
 _ADDRESS: dict[str, Any] = {
     "type": "string",
     "pattern": r"^ *(?:(?:failed|succeeded): *)?"

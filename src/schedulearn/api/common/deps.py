@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 from starlette.concurrency import run_in_threadpool
 
 from schedulearn.api.body.fields import MAX_ID, ONE_LINE, one_line
-from schedulearn.api.http.crowd import TICKET
+from schedulearn.api.http.concurrency import SLOT
 from schedulearn.asgi import PAGE, TRUST
 from schedulearn.service.common.auth import Caller, NoToken
 from schedulearn.service.gateway.gateway import Gateway
@@ -32,16 +32,16 @@ async def gateway_of(request: Request) -> Gateway:
 Gate = Annotated[Gateway, Depends(gateway_of)]
 
 
-async def visitor_of(gateway: Gate, request: Request) -> Actor:
-    """Somebody, from somewhere, before we know who."""
-    visitor = request.state.visitor = Actor("", None, _origin(gateway, request), gateway.now())
-    return visitor
+async def anonymous_of(gateway: Gate, request: Request) -> Actor:
+    """The caller before it is known: an address alone."""
+    actor = request.state.actor = Actor("", None, _origin(gateway, request), gateway.now())
+    return actor
 
 
 def _origin(gateway: Gateway, request: Request) -> str:
-    """The address of the connection. That something was forwarded is marked; from where, anybody could say.
+    """The address of the connection. That something was forwarded is marked; from where is only what the client says.
 
-    The page of this process has a key that nobody else can know: it tells the address of the browser.
+    The page of this process has a key of its own: it tells the address of the browser.
     """
     address = request.client.host if request.client else ""
     key, _, browser = request.headers.get(PAGE, "").partition(" ")
@@ -50,25 +50,25 @@ def _origin(gateway: Gateway, request: Request) -> str:
     return (browser if is_page else address) + (f" ({', '.join(marks)})" if marks else "")
 
 
-Visitor = Annotated[Actor, Depends(visitor_of)]
+Anonymous = Annotated[Actor, Depends(anonymous_of)]
 
 
 async def caller_of(
     gateway: Gate,
     request: Request,
-    visitor: Visitor,
+    actor: Anonymous,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Caller:
-    """Anybody with a valid token, jobs included. What the request does from here on is theirs, for the audit log."""
+    """A caller with a valid token, jobs included. What the request does from here on is theirs, for the audit log."""
     if credentials is None:
         raise NoToken("a token is needed: Authorization: Bearer TOKEN")
     caller = gateway.auth.cached(credentials.credentials)
     if caller is None:  # only a token that was not seen just now costs a look into the store
         caller = await run_in_threadpool(gateway.auth.authenticate, credentials.credentials)
     name = f"job {caller.attempt}" if caller.attempt else caller.name
-    actor = request.state.visitor = replace(visitor, name=name, id=caller.id or None)
+    actor = request.state.actor = replace(actor, name=name, id=caller.id or None)
     acting.set(actor)
-    request.scope[TICKET].show(caller)
+    request.scope[SLOT].take(caller)
     if trust := request.scope.get(TRUST):
         trust()
     return caller
@@ -82,7 +82,7 @@ async def person_of(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
 
 async def streaming_of(request: Request, _: Annotated[Caller, Depends(caller_of)]) -> Callable[[], None]:
     """To be called before an answer that may take long; it fails where the caller has too many of them."""
-    stream: Callable[[], None] = request.scope[TICKET].stream
+    stream: Callable[[], None] = request.scope[SLOT].stream
     return stream
 
 

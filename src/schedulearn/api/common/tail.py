@@ -16,11 +16,11 @@ from schedulearn.api.common.answers import event_out
 from schedulearn.core.domain.ids import JobId
 from schedulearn.service.gateway.gateway import Gateway
 
-POLL = 0.2  # seconds between two looks while somebody listens
+POLL = 0.2  # seconds between two looks while there are listeners
 _KEEP_ALIVE = 15.0  # seconds of silence after which a comment is sent, so that proxies keep the connection
 _AGAIN = 1.0  # seconds before the store is asked again after it could not answer
 _BATCH = 500
-_KEPT = 2000  # of the newest events: who is further behind reads the store itself
+_KEPT = 2000  # of the newest events: a listener further behind reads the store itself
 log = logging.getLogger(__name__)
 
 
@@ -31,14 +31,14 @@ class _Message(NamedTuple):
 
 
 class Tail:
-    """The newest events of one service. It reads only while somebody listens."""
+    """The newest events of one service. It reads only while there are listeners."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._listeners = 0
         self._reading: asyncio.Task[None] | None = None
         self._recent: deque[_Message] = deque()
-        self._ready = False  # until the reader has looked for the first time, everybody reads the store
+        self._ready = False  # until the reader has looked for the first time, all listeners read the store
         self._from = self._to = 0  # every event after the first, up to the second, is among the recent ones
         self._news = asyncio.Event()  # another one each time
 
@@ -99,7 +99,7 @@ class Tail:
                 if not self._ready:
                     self._from = self._to = await run_in_threadpool(self._gateway.last_event)
                     self._ready = True
-                    self._wake()  # what came between somebody's look and this one would be noticed by nobody
+                    self._wake()  # what came between a listener's look and this one would be missed
                 found = await run_in_threadpool(self._ask, self._to, None)
             except Exception:
                 log.exception("the events could not be read")
@@ -137,7 +137,7 @@ _tails: WeakKeyDictionary[Gateway, Tail] = WeakKeyDictionary()
 
 
 def tail_of(gateway: Gateway) -> Tail:
-    """The one that all who listen to this service share."""
+    """The one that all listeners of this service share."""
     if gateway not in _tails:
         _tails[gateway] = Tail(gateway)
     return _tails[gateway]

@@ -1,8 +1,8 @@
-"""Who is connected, and who has to go when there are too many.
+"""The open connections, and which have to go when there are too many.
 
-A connection is a stranger's until a request on it has shown a good token. Strangers are let in as long as there is
-room; when there is none, the one who has been there longest makes room for the next, whatever it does. So nobody can
-shut others out by opening connections and saying next to nothing: each of them only pushes out one of its own.
+A connection is a stranger until a request on it has shown a good token. Strangers are let in as long as there is
+room; when there is none, the oldest makes room for the next, whatever it does. So no client can shut others out by
+opening connections and saying next to nothing: each of them only pushes out one of its own.
 """
 
 import resource
@@ -20,7 +20,7 @@ class Limits:
     """What clients may hold. Seconds are looked at twice a second."""
 
     total: int = 4096  # connections
-    per_address: int = 512  # of these, strangers' from one address; from this machine as many as there are
+    per_address: int = 512  # of these, strangers from one address; from this machine as many as there are
     header: float = 10.0  # seconds for the head of a request, and for all that comes before it (TLS, idling)
     header_bytes: int = 32_768
     stall: float = 120.0  # seconds in which a client that has much to read, or was told goodbye, must take something
@@ -58,14 +58,14 @@ class Connections:
         self.limits = limits
         self._strangers: OrderedDict[Connection, None] = OrderedDict()  # the oldest first
         self._by_address: dict[str, OrderedDict[Connection, None]] = {}  # of strangers
-        self._idle: OrderedDict[Connection, None] = OrderedDict()  # trusted; who has been idle longest first
+        self._idle: OrderedDict[Connection, None] = OrderedDict()  # trusted; the longest idle first
         self._busy: set[Connection] = set()  # trusted
 
     def __len__(self) -> int:
         return len(self._strangers) + len(self._idle) + len(self._busy)
 
     def admit(self, address: str, now: float) -> Connection | None:
-        """A place for a new connection, if need be that of another one; None if all are taken by people we know."""
+        """A place for a new connection, if need be that of another one; None if all others are trusted and busy."""
         theirs = self._by_address.get(address, OrderedDict())
         if len(theirs) >= self.limits.per_address and not is_loopback(address):
             self._end(next(iter(theirs)))
@@ -111,7 +111,7 @@ class Connections:
         self._busy.discard(one)
 
     def sweep(self, now: float) -> None:
-        """End those who let us wait for too long."""
+        """End those that let us wait for too long."""
         for one in [*self._strangers, *self._idle, *self._busy]:
             if _longer(one.waits, self.limits.header, now) or _longer(one.stuck, self.limits.stall, now):
                 self._end(one)

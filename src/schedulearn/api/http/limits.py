@@ -1,5 +1,7 @@
-"""Bounds on what a client may send: how much, and how slowly."""
+"""Bounds on what a client may send (how much, and how slowly), and on what it may have written into the log."""
 
+import logging
+import time
 from collections.abc import Callable
 
 from starlette.concurrency import run_in_threadpool
@@ -12,14 +14,13 @@ from schedulearn.core.domain.units import format_size
 from schedulearn.service.common.auth import NotAuthenticated
 
 MAX_BODY = 1_000_000  # bytes of any body but a snapshot
-_FOR_ANYBODY = 4096  # bytes of what is taken from somebody without a token: a code to log in with
+_WITHOUT_TOKEN = 4096  # bytes of what is taken without a token: a code to log in with
 
-
-_STRANGER = "a body of this size is taken from somebody with a valid token: Authorization: Bearer TOKEN"
+_NEEDS_TOKEN = "a body of this size is taken only with a valid token: Authorization: Bearer TOKEN"
 
 
 class BodyLimits:
-    """Refuses bodies that are too large (413), that do not arrive (408), and large ones of nobody we know (401)."""
+    """Refuses bodies that are too large (413), that do not arrive (408), and large ones without a token (401)."""
 
     def __init__(
         self,
@@ -42,9 +43,9 @@ class BodyLimits:
         if _announced(scope) > limit:
             await http_problem(413, _too_large(limit))(scope, receive, send)
             return
-        if _announced(scope) > _FOR_ANYBODY and not await self._is_known(scope):
-            # Bodies are read before routes look at tokens: without this anybody could have us hold thousands of them.
-            await problem(401, "not-authenticated", "A token is needed", _STRANGER)(scope, receive, send)
+        if _announced(scope) > _WITHOUT_TOKEN and not await self._is_known(scope):
+            # Bodies are read before routes look at tokens: else we could be made to hold thousands of them.
+            await problem(401, "not-authenticated", "A token is needed", _NEEDS_TOKEN)(scope, receive, send)
             return
         seconds = 3600.0 if is_snapshot else self._total
         await self._app(scope, bounded(receive, limit, _too_large(limit), seconds, self._idle), send)
@@ -59,14 +60,43 @@ class BodyLimits:
 
 
 def _announced(scope: Scope) -> int:
-    """As many bytes as will come; who does not say it is asked who it is as if they were many."""
+    """As many bytes as will come; a client that does not say is treated as if they were many."""
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit():
             return int(value[:18])
         if name == b"transfer-encoding":
-            return _FOR_ANYBODY + 1
+            return _WITHOUT_TOKEN + 1
     return 0
 
 
 def _too_large(limit: int) -> str:
     return f"the body is too large; at most {format_size(limit)} are taken"
+
+
+class LogLimit(logging.Filter):
+    """Lets so many lines through in each window; the next one says how many were left out."""
+
+    def __init__(self, most: int = 20, window: float = 60.0, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._most, self._window, self._now = most, window, now
+        self._began = now()
+        self._written = self._left_out = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if self._now() - self._began >= self._window:
+            if self._left_out:
+                record.msg = f"{record.msg} (and {self._left_out} lines that were left out)"
+            self._began, self._written, self._left_out = self._now(), 0, 0
+        if self._written >= self._most:
+            self._left_out += 1
+            return False
+        self._written += 1
+        return True
+
+
+_sparing = LogLimit()
+
+
+def limit_log() -> None:
+    """What uvicorn says of requests that are none, and of connections that broke."""
+    logging.getLogger("uvicorn.error").addFilter(_sparing)

@@ -39,7 +39,7 @@ class KnownNames:
 
 
 def guarded_names(app: ASGIApp, options: Options) -> ASGIApp:
-    """Beyond loopback it may have any name: there everybody reaches it anyway."""
+    """Beyond loopback it may have any name: there every machine reaches it anyway."""
     if not options.on_loopback:
         return app
     given = urlsplit(options.url).hostname or ""

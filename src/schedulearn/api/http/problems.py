@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from schedulearn.api.body import first_form
-from schedulearn.api.http.crowd import TooMany
+from schedulearn.api.http.concurrency import TooMany
 from schedulearn.core.domain.errors import (
     Conflict,
     ImpossibleRequest,
@@ -171,7 +171,7 @@ def _allowed_methods(request: Request) -> list[str]:
 
 
 def _gone(_: Request, __: Exception) -> JSONResponse:
-    """The client went away in the middle of its body: nobody reads this."""
+    """The client went away in the middle of its body: this is not read."""
     return http_problem(400, "the request ended before its body did")
 
 

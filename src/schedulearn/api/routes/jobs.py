@@ -244,13 +244,13 @@ async def exec_beside(
 ) -> StreamingResponse:
     """Run a command beside a worker: as its user, in its run folder, with its environment and limits.
 
-    The answer is a stream of parcels: a byte for the kind (0 nothing, 1 standard output, 2 standard error, 3 the exit
+    The answer is a stream of frames: a byte for the kind (0 nothing, 1 standard output, 2 standard error, 3 the exit
     code in digits, 4 what went wrong, as JSON), four bytes for the length, big-endian, and the content. 3 or 4 is the
     last. Whoever hangs up before that ends the command.
     """
     streaming()
-    parcels = await gateway.commands.run(caller, JobId(job), asked.worker, asked.command)
-    return StreamingResponse(parcels, media_type="application/octet-stream")
+    frames = await gateway.commands.run(caller, JobId(job), asked.worker, asked.command)
+    return StreamingResponse(frames, media_type="application/octet-stream")
 
 
 @router.get("/schema/job", tags=["service"])

@@ -1,4 +1,4 @@
-"""Logging in to the page: a code that somebody with a token asks for, and that is good for one new token."""
+"""Logging in to the page: a code, asked for with a token, that is good for one new token."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from pydantic import Field
 
 from schedulearn.api.body.fields import Strict
 from schedulearn.api.common.answers import answer
-from schedulearn.api.common.deps import Gate, Person, Visitor
+from schedulearn.api.common.deps import Anonymous, Gate, Person
 from schedulearn.api.common.router import Router
 from schedulearn.api.routes.users import UserName
 from schedulearn.wire import types
@@ -15,7 +15,7 @@ router = Router(tags=["users"])
 
 
 class LoginIn(Strict):
-    user: UserName | None = Field(None, description="for somebody else: administrators only")
+    user: UserName | None = Field(None, description="for another user: administrators only")
 
 
 class Redeem(Strict):
@@ -31,8 +31,8 @@ def issue(login: LoginIn, caller: Person, gateway: Gate) -> types.Login:
 
 
 @router.post("/logins/redeem", status_code=201, responses={401: {}})
-def redeem(code: Redeem, visitor: Visitor, gateway: Gate) -> types.NewToken:
+def redeem(code: Redeem, actor: Anonymous, gateway: Gate) -> types.NewToken:
     """A token for a code: once. Answers without a token; 401 if the code is not, or no longer, good."""
     made = gateway.logins.redeem(code.code)
-    gateway.audit.logged_in(visitor, made.user)
+    gateway.audit.logged_in(actor, made.user)
     return answer(types.NewToken, made)

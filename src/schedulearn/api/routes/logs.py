@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from schedulearn.api.body.fields import MAX_ID
 from schedulearn.api.common.deps import Gate, JobNumber, Streaming
-from schedulearn.api.common.looks import looks_of
+from schedulearn.api.common.output_watch import output_watch_of
 from schedulearn.api.common.router import Router
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.states import FINISHED
@@ -88,4 +88,4 @@ async def _follow(gateway: Gateway, first: bytes, place: LogPlace, all_attempts:
         ended = pulse.state in FINISHED if all_attempts else not (newest and pulse.placed)
         if ended:
             return
-        await looks_of(gateway).more(place, pulse)
+        await output_watch_of(gateway).more(place, pulse)

@@ -20,7 +20,7 @@ Addresses = Annotated[list[AddressField], Field(max_length=MOST)]
 
 class NotifyIn(Strict):
     addresses: Addresses
-    user: NameFilter | None = Field(None, description="somebody else: administrators only")
+    user: NameFilter | None = Field(None, description="another user: administrators only")
 
 
 @router.get("", responses={404: {}})

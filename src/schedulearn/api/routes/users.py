@@ -49,7 +49,7 @@ class UserIn(UserUpdate):
 
 class TokenIn(Strict):
     label: Annotated[str, Field(max_length=200, json_schema_extra=ONE_LINE), AfterValidator(one_line)] = ""
-    user: UserName | None = Field(None, description="for somebody else: administrators only")
+    user: UserName | None = Field(None, description="for another user: administrators only")
 
 
 @router.get("/whoami")
@@ -89,7 +89,7 @@ def remove_user(name: Name, caller: Person, gateway: Gate) -> None:
 
 @router.get("/tokens")
 def tokens(caller: Person, gateway: Gate) -> types.TokenPage:
-    """The caller's own; an administrator sees everybody's."""
+    """The caller's own; an administrator sees those of all users."""
     return types.TokenPage(tokens=[answer(types.Token, row) for row in gateway.accounts.tokens(caller)])
 
 

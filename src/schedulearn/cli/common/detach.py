@@ -20,7 +20,7 @@ def start_detached(data: Path, options: list[str], only: str | None) -> int:
     """Run `up` again as a child in its own session; return when it is healthy, or say why it is not."""
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = data / f"{PAGE if only == PAGE else 'service'}.log"
-    # Its first lines hold the administrator's token: nobody else may read it.
+    # Its first lines hold the administrator's token: no other user may read it.
     with open(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as output:
         output.seek(0, os.SEEK_END)
         begin = output.tell()

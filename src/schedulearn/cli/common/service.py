@@ -65,7 +65,7 @@ def failure_of(error: Exception) -> Failure | None:
 
 
 def ask_again(key: str) -> str:
-    """What to do when nobody knows whether a job was made."""
+    """What to do when it is not known whether a job was made."""
     return f"repeating the command with --key {key} is safe: it submits the job only if that has not happened yet"
 
 

@@ -53,7 +53,7 @@ def curves(job: Json, series: Sequence[Json]) -> list[tuple[str, str]]:
 
 
 def _range(job: Json, series: Json) -> str:
-    """The job's metric has a direction, so that one of its ends is the best; of others nobody knows which."""
+    """The job's metric has a direction, so that one of its ends is the best; of others it is not known which."""
     metric = (job.get("spec") or {}).get("metric") or {}
     low, high = number(series.get("min")), number(series.get("max"))
     if series["name"] != metric.get("name", "loss"):

@@ -13,12 +13,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from schedulearn.asgi import TRUST, bounded
 from schedulearn.client import ServiceUnreachable
 from schedulearn.dashboard.access.logins import LogIns
-from schedulearn.dashboard.access.session import KEY, Session, Sessions, Visit
+from schedulearn.dashboard.access.session import KEY, Origin, Session, Sessions
 
-# For people who are not logged in: nothing of anybody's. A folder ends with a slash.
+# What needs no log-in: nothing of any user. A folder ends with a slash.
 OPEN = ("/login", "/static/", "/favicon.ico")
 _MOST_BODY = 2_000_000  # bytes of what a browser sends at once: a form, or what a page without a socket has to say
-_MOST_OPEN = 50_000  # of somebody who is not logged in
+_MOST_OPEN = 50_000  # without a log-in
 _BODY_TIME = 60.0  # seconds for all of it
 _MOST_SOCKETS = 100  # pages that one log-in may have open
 _KEEP = 60 * 86400  # seconds
@@ -83,8 +83,8 @@ def address_in(scope: Scope) -> str:
     return str((scope.get("client") or ("",))[0])
 
 
-def visit_in(scope: Scope) -> Visit:
-    return Visit(address_in(scope), "x-forwarded-for" in Headers(scope=scope))
+def origin_in(scope: Scope) -> Origin:
+    return Origin(address_in(scope), "x-forwarded-for" in Headers(scope=scope))
 
 
 def login_address(wanted: str, ended: bool = False) -> str:
@@ -94,7 +94,7 @@ def login_address(wanted: str, ended: bool = False) -> str:
 
 
 class Guard:
-    """Lets logged-in people through, and what their own browser asks for on their behalf; nobody else."""
+    """Lets logged-in people through, and what their own browser asks for on their behalf."""
 
     def __init__(self, app: ASGIApp, sessions: Sessions, logins: LogIns, away: Callable[[str], Response]) -> None:
         """`away` is what is shown while the service does not answer."""
@@ -142,7 +142,7 @@ class Guard:
         if found is None:
             return None
         try:
-            session = await self._sessions.find(found.token, visit_in(scope))
+            session = await self._sessions.find(found.token, origin_in(scope))
         except ServiceUnreachable as problem:
             return problem
         if session is None:
@@ -172,7 +172,7 @@ def _same_origin(headers: Headers, scheme: str, changes: bool) -> bool:
     """Whether a page of ours sent it. Browsers always say where a change comes from, and pages cannot lie.
 
     What only reads may come from nowhere, such as a bookmark; but the library would let any page read its answers. A
-    page that came without TLS, which somebody on the way may have written, is not one of ours that came with it.
+    page that came without TLS, which could have been written on the way, is not one of ours that came with it.
     """
     if (origin := headers.get("origin")) is None:
         return not changes

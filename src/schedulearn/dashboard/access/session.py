@@ -1,4 +1,4 @@
-"""Who is looking, and their calls to the service."""
+"""Users that are logged in, and their calls to the service."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ _MOST = 1000  # people who are remembered
 _MOST_IDLE = 4  # kept connections of one person
 
 
-class Visit(NamedTuple):
+class Origin(NamedTuple):
     """Where a browser asks from."""
 
     address: str  # that of the proxy, behind one
@@ -33,10 +33,10 @@ class Visit(NamedTuple):
 
 
 class Session:
-    """Somebody who is logged in."""
+    """A user that is logged in."""
 
-    def __init__(self, connect: Callable[[str, Visit], Client], token: str, user: types.User, visit: Visit) -> None:
-        self.user, self.visit = user, visit
+    def __init__(self, connect: Callable[[str, Origin], Client], token: str, user: types.User, origin: Origin) -> None:
+        self.user, self.origin = user, origin
         self.checked_at = time.monotonic()
         self.sockets = 0  # open pages
         self._connect, self._token = connect, token
@@ -45,19 +45,19 @@ class Session:
         self._seen: tuple[float, types.Overview] | None = None
 
     async def ask(self, call: Callable[[Client], T]) -> T:
-        """A call of the client, without holding anybody else up. Raises what the client raises."""
+        """A call of the client, without holding other pages up. Raises what the client raises."""
         return await asyncio.to_thread(self._call, call)
 
     def _call(self, call: Callable[[Client], T]) -> T:
-        visit = self.visit
+        origin = self.origin
         try:
             client = self._idle.get_nowait()
         except Empty:
-            client = self._connect(self._token, visit)
+            client = self._connect(self._token, origin)
         try:
             return call(client)
         finally:
-            if self._idle.qsize() < _MOST_IDLE and visit == self.visit:
+            if self._idle.qsize() < _MOST_IDLE and origin == self.origin:
                 self._idle.put(client)
             else:
                 client.close()
@@ -69,49 +69,49 @@ class Session:
                 self._seen = time.monotonic(), await self.ask(Client.overview)
             return self._seen[1]
 
-    def move(self, visit: Visit) -> None:
+    def move(self, origin: Origin) -> None:
         """The browser asks from elsewhere, or by another way, than before."""
-        if visit != self.visit:
-            self.visit = visit
+        if origin != self.origin:
+            self.origin = origin
             self.close()
 
     def close(self) -> None:
-        """Of the connections that nobody uses."""
+        """The idle connections."""
         with suppress(Empty):
             while True:
                 self._idle.get_nowait().close()
 
 
 class Sessions:
-    """Everybody who is logged in, by their token."""
+    """All users that are logged in, by token."""
 
     def __init__(self, url: str, key: str = "") -> None:
         """`key` is the service's, if it is the one of this process."""
         self._url, self._key = url, key
         self._known: OrderedDict[str, Session] = OrderedDict()
 
-    def connect(self, token: str, visit: Visit) -> Client:
-        """A client for somebody who asks from there."""
+    def connect(self, token: str, origin: Origin) -> Client:
+        """A client for a browser there."""
         client = Client(self._url, token, _TIMEOUT)
-        client.send_along(visit.headers(self._key))
+        client.send_along(origin.headers(self._key))
         return client
 
-    async def find(self, token: str, visit: Visit) -> Session | None:
+    async def find(self, token: str, origin: Origin) -> Session | None:
         """None if the service does not know the token (any more). ServiceUnreachable if it cannot be asked."""
         session = self._known.get(token)
         if session:
-            session.move(visit)
+            session.move(origin)
         if session and time.monotonic() - session.checked_at < _TRUST:
             return session
         try:
-            user = await asyncio.to_thread(self._who, token, visit)
+            user = await asyncio.to_thread(self._who, token, origin)
         except ApiError as problem:
-            if problem.status != 401:  # somebody in between has trouble: that ends no log-in
+            if problem.status != 401:  # a proxy has trouble: that ends no log-in
                 raise ServiceUnreachable(str(problem)) from problem
             self.forget(token)
             return None
         if session is None:
-            session = self._known[token] = Session(self.connect, token, user, visit)
+            session = self._known[token] = Session(self.connect, token, user, origin)
             if len(self._known) > _MOST:
                 self._known.popitem(last=False)[1].close()
         session.user, session.checked_at = user, time.monotonic()
@@ -121,6 +121,6 @@ class Sessions:
         if session := self._known.pop(token, None):
             session.close()
 
-    def _who(self, token: str, visit: Visit) -> types.User:
-        with self.connect(token, visit) as client:
+    def _who(self, token: str, origin: Origin) -> types.User:
+        with self.connect(token, origin) as client:
             return client.whoami()

@@ -47,7 +47,7 @@ def serve(address: str, page: Callable[..., Awaitable[None]]) -> None:
 
 
 class Frame:
-    """The frame of one page that somebody has open. Make it first; what is made then is the page's content."""
+    """The frame of one open page. Make it first; what is made then is the page's content."""
 
     def __init__(self, request: Request, title: str, here: str) -> None:
         self.session: Session = request.scope[KEY]

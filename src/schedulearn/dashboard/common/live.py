@@ -52,7 +52,7 @@ def action(words: str, act: Callable[[], Any], kind: str = "") -> ui.button:
 
 
 def redraw(chart: ui.echart, option: Mapping[str, Any]) -> None:
-    """The chart as this option has it. How far somebody has zoomed in stays, unless the option says otherwise."""
+    """The chart as this option has it. How far it is zoomed in stays, unless the option says otherwise."""
     chart.options.clear()
     chart.options.update(option)
     chart.update()

@@ -1,7 +1,7 @@
 """Pages that were sent, and whose browser has not come back yet with a socket: a program that only reads never does.
 
 The library forgets such a page after a minute. Each holds a quarter of a megabyte until then, so only the newest are
-kept: somebody who asks for pages all the time cannot fill the memory.
+kept: a client that asks for pages all the time cannot fill the memory.
 """
 
 from collections import OrderedDict

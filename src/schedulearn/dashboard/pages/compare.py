@@ -121,7 +121,7 @@ class Compare:
         except ApiError as problem:
             if problem.status != 404:
                 raise
-            self._show(None)  # somebody has deleted it
+            self._show(None)  # it was deleted
         else:
             if self._study is study:
                 self._show(found)

@@ -39,7 +39,7 @@ async def job(request: Request, number: str) -> None:
 
 
 class JobPage:
-    """The page of one job while somebody has it open."""
+    """The open page of one job."""
 
     def __init__(self, frame: Frame, watch: JobWatch) -> None:
         assert watch.job

@@ -29,7 +29,7 @@ async def jobs(request: Request) -> None:
     async def look() -> None:
         asked = wanted
         page = await frame.session.ask(lambda client: _page(client, asked))
-        if asked == wanted:  # or somebody has gone on while this page was on its way
+        if asked == wanted:  # or the reader has gone on while this page was on its way
             body = jobs_table(page, asked, datetime.now(UTC))
             shown.show(panel("Jobs", join(filters(asked), body), note=f"{page['total']:,}"))
 

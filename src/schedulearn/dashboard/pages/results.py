@@ -56,7 +56,7 @@ def _named(client: Client, name: str) -> list[types.Study]:
 
 
 class ResultPage:
-    """One report while somebody has it open."""
+    """The open page of one report."""
 
     def __init__(self, frame: Frame, study: types.Study) -> None:
         self._frame, self._study = frame, study
@@ -78,7 +78,7 @@ class ResultPage:
         except ApiError as problem:
             if problem.status != 404:
                 raise
-            ui.navigate.to("/results")  # somebody has deleted it
+            ui.navigate.to("/results")  # it was deleted
 
     def _draw(self, study: types.Study) -> None:
         self._study = study

@@ -58,7 +58,7 @@ class Keys:
 
 
 class SubmitPage:
-    """The form while somebody fills it in."""
+    """The open form."""
 
     def __init__(self, frame: Frame, origin: form.Origin | None, copied: str) -> None:
         self._frame, self._origin = frame, origin
@@ -131,7 +131,7 @@ class SubmitPage:
         return str(checked["spec"]["name"]), {}
 
     def _tell(self, faults: form.Faults, name: str) -> None:
-        """What nobody has filled in yet is not called wrong."""
+        """What is not filled in yet is not called wrong."""
         for field, made in self._fields.items():
             made.error = faults.get(field) if field in self._touched else None
         told = [made.error for made in self._fields.values() if made.error]

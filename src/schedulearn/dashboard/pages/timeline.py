@@ -31,7 +31,7 @@ async def timeline(request: Request) -> None:
 
 
 class TimelinePage:
-    """The page while somebody has it open."""
+    """The open page."""
 
     def __init__(self, frame: Frame, window: view.Window) -> None:
         self._frame, self._window = frame, window
@@ -54,7 +54,7 @@ class TimelinePage:
         if not self._anew and (window.until is not None or (age < window.span / _STEPS and not happened)):
             return
         found = await self._frame.session.ask(lambda client: _ask(client, window, overview["at"]))
-        if window == self._window:  # or somebody has gone on meanwhile
+        if window == self._window:  # or the reader has gone on meanwhile
             self._event, self._looked_at = overview["last_event"], time.monotonic()
             self._draw(found, [node["name"] for node in overview["nodes"]])
 

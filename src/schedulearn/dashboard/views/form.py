@@ -13,7 +13,7 @@ import yaml
 from schedulearn.wire import spec as spec_fields
 from schedulearn.wire.drafts import Spec, Unreadable, as_number, spec_of
 
-_ADDED = ("PATH", "VIRTUAL_ENV")  # by the client, as they are where somebody submits
+_ADDED = ("PATH", "VIRTUAL_ENV")  # by the client, as they are where it runs
 Texts = dict[str, str]  # what stands in the fields
 Faults = dict[str, str]  # what is wrong with them; "": with the job as a whole
 

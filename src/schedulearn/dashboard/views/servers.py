@@ -38,7 +38,7 @@ def _server(node: types.Node, held: Sequence[types.Holder], names: dict[int, str
         _devices(node, names),
         _resource("Cores", node, jobs, "cpus", cores),
         _resource("Memory", node, jobs, "memory", size),
-        _tenants(jobs, names),
+        _jobs_here(jobs, names),
         class_=f"server {node['state']}",
         aria_label=f"server {node['name']}",
     )
@@ -101,7 +101,7 @@ def _limit(held: Sequence[types.Holder]) -> float | None:
     return None if None in limits or not limits else sum(limit or 0 for limit in limits)
 
 
-def _tenants(jobs: Holders, names: dict[int, str]) -> Safe:
+def _jobs_here(jobs: Holders, names: dict[int, str]) -> Safe:
     if not jobs:
         return el("p", "No jobs.", class_="empty")
     rows = [
@@ -114,7 +114,7 @@ def _tenants(jobs: Holders, names: dict[int, str]) -> Safe:
         )
         for job, held in jobs.items()
     ]
-    return el("ul", rows, class_="tenants")
+    return el("ul", rows, class_="jobs-here")
 
 
 def core_words(held: Sequence[types.Holder]) -> Safe:

@@ -62,7 +62,7 @@ def progress(study: types.Study) -> Safe:
 
 
 def in_short(study: types.Study) -> str:
-    """The best of the first column of figures, if somebody says which is; else what it is about."""
+    """The best of the first column of figures, if the report says which it is; else what it is about."""
     if study["problem"]:
         return study["problem"]
     found = study["summary"]

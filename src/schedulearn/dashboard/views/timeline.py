@@ -18,7 +18,7 @@ SPANS = (
     (60, "1 min"), (600, "10 min"), (3600, "1 h"), (6 * 3600, "6 h"), (86400, "1 d"), (7 * 86400, "1 w"),
     (30 * 86400, "30 d"),
 )  # fmt: skip
-USUAL = 6 * 3600  # the longest that is chosen for somebody
+USUAL = 6 * 3600  # the longest that is chosen unasked
 MOST_ROWS = 50
 _FADED = 30  # the saturation of what is over, in percent
 _LONGEST = 366 * 86400

@@ -15,7 +15,7 @@ from schedulearn.service.exec.protocol import (
     PROBLEM,
     SILENCE,
     STDOUT,
-    parcel,
+    frame,
     short_path,
     to_error,
 )
@@ -38,7 +38,7 @@ class Session:
         except OSError as error:
             raise Conflict(f"the scheduler cannot be asked ({error.strerror or error}): does it run?") from error
         try:
-            session._writer.write(parcel(0, json.dumps(asked).encode()))
+            session._writer.write(frame(0, json.dumps(asked).encode()))
             kind, content = await session._receive(BEGIN_WITHIN)
             if kind == PROBLEM:
                 raise to_error(content)
@@ -48,13 +48,13 @@ class Session:
             raise
         return session
 
-    async def parcels(self) -> AsyncIterator[bytes]:
+    async def frames(self) -> AsyncIterator[bytes]:
         """All that comes, signs of life included; the last one says how it ended."""
         try:
             kind = BEGUN
             while kind not in (EXIT, PROBLEM):
                 kind, content = await self._receive(SILENCE)
-                yield parcel(kind, content)
+                yield frame(kind, content)
         finally:
             self.close()
 

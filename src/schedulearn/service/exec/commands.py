@@ -27,10 +27,10 @@ class Commands:
         self._socket = DataFolder(data).beside_socket
 
     async def run(self, caller: Caller, job: JobId, rank: int, command: Sequence[str]) -> AsyncIterator[bytes]:
-        """Output and exit code as parcels. The command is ended when they are not read any more."""
+        """Output and exit code as frames. The command is ended when they are not read any more."""
         worker = await asyncio.to_thread(self._running, caller, job, rank, command[0])
         asked = {"worker": str(worker.id), "node": worker.node, "command": list(command), "by": caller.name}
-        return (await Session.begin(self._socket, asked)).parcels()
+        return (await Session.begin(self._socket, asked)).frames()
 
     async def files(self, caller: Caller, job: JobId, path: str) -> Iterator[bytes] | AsyncIterator[bytes]:
         """A tar stream of the run folder: from the container while there is one, else from the service's side."""

@@ -25,7 +25,7 @@ __all__ = ["ALIVE", "BEAT", "BEGUN", "EXIT", "HEADER", "PROBLEM", "SILENCE", "ST
 _ERRORS: dict[str, type[SchedulearnError]] = {"conflict": Conflict, "not_found": NotFound, "not_running": NotRunning}
 
 
-def parcel(kind: int, content: bytes = b"") -> bytes:
+def frame(kind: int, content: bytes = b"") -> bytes:
     return HEADER.pack(kind, len(content)) + content
 
 
@@ -35,7 +35,7 @@ def of_error(error: SchedulearnError) -> bytes:
     told = {"kind": name, "detail": str(error)}
     if isinstance(error, InvalidSpec):
         told = {"kind": "invalid", "field": error.field, "problem": error.problem, "allowed": error.allowed}
-    return parcel(PROBLEM, json.dumps(told).encode())
+    return frame(PROBLEM, json.dumps(told).encode())
 
 
 def to_error(content: bytes) -> SchedulearnError:
@@ -46,10 +46,10 @@ def to_error(content: bytes) -> SchedulearnError:
 
 
 def receive(connection: socket.socket) -> tuple[int, bytes]:
-    """One parcel; ConnectionError if the other side hangs up, TimeoutError if it says nothing."""
+    """One frame; ConnectionError if the other side hangs up, TimeoutError if it says nothing."""
     kind, size = HEADER.unpack(_receive_exactly(connection, HEADER.size))
     if size > LARGEST:
-        raise ConnectionError("no parcel is so large")
+        raise ConnectionError("no frame is so large")
     return kind, _receive_exactly(connection, size)
 
 

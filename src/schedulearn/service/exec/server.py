@@ -18,7 +18,7 @@ from typing import Any
 from schedulearn.core.domain.errors import Conflict, SchedulearnError
 from schedulearn.core.domain.ids import NodeName, WorkerId
 from schedulearn.executors.common.exec import STDOUT, Command, Exec, NotRunning
-from schedulearn.service.exec.protocol import ALIVE, BEAT, BEGUN, EXIT, SILENCE, of_error, parcel, receive, short_path
+from schedulearn.service.exec.protocol import ALIVE, BEAT, BEGUN, EXIT, SILENCE, frame, of_error, receive, short_path
 
 _LOG = logging.getLogger(__name__)
 MOST = 32  # at the same time; each has two threads
@@ -90,7 +90,7 @@ class ExecServer:
             connection.sendall(of_error(error))
             return
         try:
-            connection.sendall(parcel(BEGUN))
+            connection.sendall(frame(BEGUN))
             _Carrier(command, connection).carry()
         finally:
             command.end()
@@ -150,15 +150,15 @@ class _Carrier:
         if self._sending.acquire(blocking=False):  # else the client is slow, and there is enough to read
             try:
                 with suppress(OSError):
-                    self._connection.sendall(parcel(ALIVE))
+                    self._connection.sendall(frame(ALIVE))
             finally:
                 self._sending.release()
 
     def _pump(self) -> None:
         try:
             for stream, data in self._command:
-                self._send(parcel(stream, data))
-            last = parcel(EXIT, b"%d" % self._command.exit_code)
+                self._send(frame(stream, data))
+            last = frame(EXIT, b"%d" % self._command.exit_code)
         except SchedulearnError as error:
             last = of_error(error)
         except OSError:

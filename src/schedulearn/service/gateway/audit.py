@@ -57,8 +57,8 @@ class AuditLog:
     def logged_in(self, actor: Actor, user: str) -> None:
         """A code was used."""
         known = self._store.user(user)
-        somebody = replace(actor, name=user, id=known.id if known else None)
-        self._store.add_audit(somebody, "login.redeem", f"user {user}", user)
+        user_now = replace(actor, name=user, id=known.id if known else None)
+        self._store.add_audit(user_now, "login.redeem", f"user {user}", user)
 
     def refused(self, actor: Actor, refusal: Refusal) -> None:
         """Write it down: each thing once in a while, and of very many only how many there were."""

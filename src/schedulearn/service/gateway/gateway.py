@@ -43,7 +43,7 @@ from schedulearn.service.gateway.admission import (
 from schedulearn.service.gateway.advice import Adviser
 from schedulearn.service.gateway.audit import AuditLog
 from schedulearn.service.gateway.logins import Logins
-from schedulearn.service.gateway.overview import Lookout, Overview, Waiting
+from schedulearn.service.gateway.overview import Overview, OverviewCache, Waiting
 from schedulearn.service.gateway.rendezvous import Rendezvous
 from schedulearn.service.gateway.servers import Servers
 from schedulearn.service.gateway.uploads import Uploads
@@ -106,7 +106,7 @@ class Gateway:
         self.commands = Commands(store, data, self._own)
         self.servers = Servers(store, wake, clock, lambda: self.health().scheduler_runs)
         self.logins = Logins(self.accounts, clock)
-        self._lookout = Lookout(store, self.servers.views, waiting)
+        self._overview = OverviewCache(store, self.servers.views, waiting)
         reports = DataFolder(data).reports
         self.studies = Studies(store, reports, lambda: available()["presets"], clock, has_checkpoint=has_checkpoint)
         self.rendezvous = Rendezvous(self._closing.is_set)
@@ -371,7 +371,7 @@ class Gateway:
         return Health(__version__, self._roles, vitals.scheduler_age, self.now(), lives, vitals.lost_since())
 
     def overview(self) -> Overview:
-        return self._lookout.look()
+        return self._overview.look()
 
     def counts(self) -> Counts:
         return Counts(

@@ -38,7 +38,7 @@ class Overview:
     finished: Sequence[JobRow]  # the newest first
 
 
-class Lookout:
+class OverviewCache:
     """Looks when asked, but not again for a while: ten viewers cost as much as one."""
 
     def __init__(self, store: Store, nodes: Callable[[], list[NodeView]], waiting: Waiting, keep: float = KEEP) -> None:

@@ -54,7 +54,7 @@ class PolicyView:
     choice: PolicyChoice
     available: dict[str, Any]
     fault: dict[str, Any] | None  # {"at", "error"}: why the policy could not decide last time
-    sharing_problems: Mapping[NodeName, str] = field(default_factory=dict)  # why nobody is limited on a node
+    sharing_problems: Mapping[NodeName, str] = field(default_factory=dict)  # why no job is limited on a node
     estimates: Mapping[str, SourceErrors] = field(default_factory=dict)  # how far off they were, by source
 
 
@@ -63,7 +63,7 @@ class Sharing:
     """How the cores of a node are shared."""
 
     stage: str
-    limits: Mapping[JobId, float]  # cores; who is not in it may use all that its user allows
+    limits: Mapping[JobId, float]  # cores; a job that is not in it may use all that its user allows
     problem: str  # why that is fair although the policy has another stage; "" if there is none
 
     @classmethod
@@ -81,7 +81,7 @@ class NodeView:
     jobs: tuple[JobId, ...]
     device_jobs: Mapping[DeviceId, JobId]
     storage: dict[str, Any] | None  # bytes by what they are for
-    sharing: Sharing | None = None  # None: fairly, as far as anybody has looked
+    sharing: Sharing | None = None  # None: fairly, as far as is known
     isolation: Sequence[str] = ()  # what separates the workers there from each other and from the machine
 
 

@@ -23,7 +23,7 @@ _MB = 1e6  # bytes
 _MOST_REPORTS = 1000  # looks whose values are remembered: a stage asks for those since it last measured
 
 
-class Outlook:
+class WorkLeft:
     """How much work jobs have left, for all machines. Any thread may ask."""
 
     def __init__(self, store: Store) -> None:
@@ -82,9 +82,9 @@ class _Measured:
 class LiveContainerMonitor:
     """Of one machine, as its stage sees it (`policies.sharing.ShareNode`); its loop alone calls it."""
 
-    def __init__(self, name: NodeName, store: Store, executor: Executor, outlook: Outlook) -> None:
+    def __init__(self, name: NodeName, store: Store, executor: Executor, work_left: WorkLeft) -> None:
         self.name, self.cores, self.now = name, 0.0, 0.0
-        self._store, self._executor, self._outlook = store, executor, outlook
+        self._store, self._executor, self._work_left = store, executor, work_left
         self._containers: dict[JobId, _Measured] = {}
         self._shown: Sequence[Container] = ()
 
@@ -142,10 +142,10 @@ class LiveContainerMonitor:
 
     def _left(self, container: _Measured) -> Left | None:
         here, used = container.here, container.cpu_seconds
-        by_steps = self._outlook.by_steps(here.job, container.progress, used, container.cost.per_step)
+        by_steps = self._work_left.by_steps(here.job, container.progress, used, container.cost.per_step)
         if by_steps is not None:
             return by_steps
-        by_others = self._outlook.by_others(here.job, self.now)
+        by_others = self._work_left.by_others(here.job, self.now)
         return by_others.times(here.cpus * len(here.workers)) if by_others else None
 
     # --- measuring

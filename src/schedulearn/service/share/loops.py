@@ -13,7 +13,7 @@ from schedulearn.core.domain.usage import Limits
 from schedulearn.core.policies.sharing import Share
 from schedulearn.core.policies.stages import Policy
 from schedulearn.service.common.repeating import log_fault
-from schedulearn.service.share.container_monitor import LiveContainerMonitor, Outlook
+from schedulearn.service.share.container_monitor import LiveContainerMonitor, WorkLeft
 from schedulearn.service.share.machine import SharedMachine
 from schedulearn.service.share.snapshots import MachineSnapshot, snapshots
 from schedulearn.store import Store
@@ -69,7 +69,7 @@ class ShareLoops:
 
     def __init__(self, store: Store, executor: Executor, clock: Clock, post: Callable[[Event], None]) -> None:
         self._store, self._executor, self._clock, self._post = store, executor, clock, post
-        self._outlook = Outlook(store)
+        self._work_left = WorkLeft(store)
         self._threads: dict[NodeName, ShareThread] = {}
         self._snapshots: dict[NodeName, MachineSnapshot] = {}
         self._stage: Share | None = None  # None: no job is limited
@@ -105,7 +105,7 @@ class ShareLoops:
 
     def refresh(self) -> None:
         """Jobs have ended: there is more to learn from."""
-        self._outlook.refresh()
+        self._work_left.refresh()
 
     def within(self, worker: WorkerId, node: NodeName, limits: Limits) -> Limits:
         """A worker's limits as its user wants them, and no more than its machine's loop gives it."""
@@ -127,7 +127,7 @@ class ShareLoops:
             thread.wait()
 
     def _begin(self, node: NodeName, saved: Mapping[str, Any] | None = None) -> None:
-        monitor = LiveContainerMonitor(node, self._store, self._executor, self._outlook)
+        monitor = LiveContainerMonitor(node, self._store, self._executor, self._work_left)
         machine = SharedMachine(node, monitor, self._executor, self._clock, self._post, saved)
         machine.follow(self._stage, self._name)
         self._threads[node] = ShareThread(machine, self._clock)

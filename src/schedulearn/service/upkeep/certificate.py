@@ -104,7 +104,7 @@ def _check_key(key: Path) -> None:
 
 
 def _no_password() -> str:
-    raise InvalidSpec("--tls-key", "the key has a password, and nobody is there to type it", _ALLOWED)
+    raise InvalidSpec("--tls-key", "the key has a password, which the service cannot type", _ALLOWED)
 
 
 def _names(host: str) -> list[str]:

@@ -7,14 +7,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from schedulearn.core.domain.errors import SchedulearnError
 from schedulearn.service.common.auth import Caller
 
-TICKET = "schedulearn.ticket"  # in a request's scope
+SLOT = "schedulearn.slot"  # in a request's scope
 
 
 class TooMany(SchedulearnError):
     """The caller has as much under way as one user may have."""
 
 
-class Crowd:
+class ConcurrencyLimits:
     """Counts requests by user. Those of a user's jobs are counted apart: they must not shut the user out."""
 
     def __init__(self, app: ASGIApp, requests: int, streams: int) -> None:
@@ -28,45 +28,45 @@ class Crowd:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        ticket = scope[TICKET] = Ticket(self)
+        slot = scope[SLOT] = Slot(self)
         try:
             await self._app(scope, receive, send)
         finally:
-            ticket.end()
+            slot.end()
 
 
-class Ticket:
+class Slot:
     """One request."""
 
-    def __init__(self, crowd: Crowd) -> None:
-        self._crowd = crowd
+    def __init__(self, limits: ConcurrencyLimits) -> None:
+        self._limits = limits
         self._who: tuple[str, bool] | None = None
         self._streams = 0
 
-    def show(self, caller: Caller) -> None:
+    def take(self, caller: Caller) -> None:
         """It is known who asks. TooMany if they ask for too much at once."""
         if self._who is not None:
             return
         who = (caller.name, caller.attempt is not None)
-        most = self._crowd.most_requests
-        if self._crowd.requests[who] >= most:
+        most = self._limits.most_requests
+        if self._limits.requests[who] >= most:
             raise TooMany(f"{caller.name} has {most} requests under way: wait for one of them to end")
         self._who = who
-        self._crowd.requests[who] += 1
+        self._limits.requests[who] += 1
 
     def stream(self) -> None:
         """The answer will take long. TooMany if others of the same user do already."""
         assert self._who, "streams are for people with a token"
-        most = self._crowd.most_streams
-        if self._crowd.streams[self._who] >= most:
+        most = self._limits.most_streams
+        if self._limits.streams[self._who] >= most:
             raise TooMany(f"{self._who[0]} follows {most} streams already: end one of them")
         self._streams += 1
-        self._crowd.streams[self._who] += 1
+        self._limits.streams[self._who] += 1
 
     def end(self) -> None:
         if self._who is None:
             return
-        for counted, by in ((self._crowd.requests, 1), (self._crowd.streams, self._streams)):
+        for counted, by in ((self._limits.requests, 1), (self._limits.streams, self._streams)):
             counted[self._who] -= by
             if counted[self._who] <= 0:
                 del counted[self._who]

@@ -30,7 +30,7 @@ class _Seen(NamedTuple):
     ends: dict[_Worker, int]  # how far the output goes
 
 
-class Looks:
+class OutputWatch:
     """Looks only while somebody waits."""
 
     def __init__(self, gateway: Gateway) -> None:
@@ -91,11 +91,11 @@ def _worker(place: LogPlace) -> _Worker:
     return place.job, place.attempt, place.rank
 
 
-_looks: WeakKeyDictionary[Gateway, Looks] = WeakKeyDictionary()
+_watches: WeakKeyDictionary[Gateway, OutputWatch] = WeakKeyDictionary()
 
 
-def looks_of(gateway: Gateway) -> Looks:
+def output_watch_of(gateway: Gateway) -> OutputWatch:
     """The one that all who follow output of this service share."""
-    if gateway not in _looks:
-        _looks[gateway] = Looks(gateway)
-    return _looks[gateway]
+    if gateway not in _watches:
+        _watches[gateway] = OutputWatch(gateway)
+    return _watches[gateway]

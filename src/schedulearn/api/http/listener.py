@@ -33,7 +33,7 @@ _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0
 log = logging.getLogger(__name__)
 
 
-class Door:
+class Listener:
     """Accepts connections as long as it is open. To uvicorn it is one of its servers."""
 
     def __init__(
@@ -268,7 +268,7 @@ class Server(uvicorn.Server):
             state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
             return Http(self.open_connections, connection, **state)
 
-        doors = [Door(sock, self.open_connections, protocol, self._tls) for sock in sockets or ()]
+        doors = [Listener(sock, self.open_connections, protocol, self._tls) for sock in sockets or ()]
         self.servers = doors  # type: ignore[assignment] # it is only ever told to close them
         self.started = True
         self.should_exit |= told_to_end()
