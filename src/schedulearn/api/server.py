@@ -66,7 +66,7 @@ def serve(
             runtime.start_scheduler(on_end=lambda: os.kill(os.getpid(), signal.SIGTERM))
         if listening and url:
             gateway = runtime.gateway()
-            link = f"{url}/login?once={gateway.logins.issue_for(gateway.accounts.an_admin()).code}" if page else None
+            link = f"{url}/login?once={gateway.logins.issue_for(gateway.accounts.an_admin())['code']}" if page else None
             warnings = [*runtime.warnings, *(shown.warnings() if shown else [])]
             announce(Started(url, runtime.first_token, runtime.storage(), link, pin, warnings))
             app = create_app(gateway, limits.total)

@@ -1,6 +1,6 @@
 """From the domain's types to what the API answers (`schedulearn.wire.types`)."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from itertools import pairwise
@@ -22,9 +22,7 @@ from schedulearn.service.gateway.views import (
     Explanation,
     JobRow,
     NodeView,
-    PolicyView,
     Progress,
-    SourceErrors,
     Span,
     StoredEvent,
     UserRow,
@@ -69,7 +67,6 @@ def _plain(value: Any, is_time: bool) -> Any:
 def job_out(row: JobRow, caller: Caller, now: float, advice: Advice = _NO_ADVICE) -> types.Job:
     job, yours = row.job, caller.owns(row.owner)
     waited_until = job.started_at or job.finished_at or now
-    speedup = advice.speedup
     return answer(
         types.Job,
         job,
@@ -89,7 +86,7 @@ def job_out(row: JobRow, caller: Caller, now: float, advice: Advice = _NO_ADVICE
         progress=_progress(row.progress, job, now) if row.progress else None,
         weight=_weight(advice.weight, advice.errors) if advice.weight else None,
         hint=advice.hint,
-        speedup=answer(types.SpeedUp, speedup, value=round(speedup.value, 3)) if speedup else None,
+        speedup=advice.speedup,
         checkpoint_at=time_out(advice.checkpoint_at),
         spec=spec_out(job.spec, private=yours),
     )
@@ -101,20 +98,10 @@ def exit_out(outcome: Outcome | None) -> types.Exit | None:
     return answer(types.Exit, outcome, code=outcome.exit_code, text=outcome.words())
 
 
-def _weight(weight: Weight, errors: SourceErrors | None) -> types.Weight:
-    amount, source = weight.amount, weight.amount.source
+def _weight(weight: Weight, errors: types.SourceErrors | None) -> types.Weight:
+    amount = weight.amount
     low, expected, high = (round(one, 3) for one in (amount.low, amount.expected, amount.high))
-    past = _errors(source, errors) if errors else None
-    return types.Weight(expected=expected, low=low, high=high, unit=weight.unit, source=source, errors=past)
-
-
-def _all_errors(errors: Mapping[str, SourceErrors]) -> list[types.SourceErrors]:
-    return [_errors(source, found) for source, found in errors.items()]
-
-
-def _errors(source: str, errors: SourceErrors) -> types.SourceErrors:
-    error, without = round(errors.error, 4), round(errors.without, 4)
-    return types.SourceErrors(source=source, count=errors.count, error=error, without=without, believed=errors.believed)
+    return types.Weight(expected=expected, low=low, high=high, unit=weight.unit, source=amount.source, errors=errors)
 
 
 def _progress(progress: Progress, job: Job, now: float) -> types.Progress:
@@ -144,12 +131,10 @@ def event_out(stored: StoredEvent) -> types.Event:
     return answer(types.Event, stored.event, serial=stored.serial)
 
 
-def explanation_out(
-    row: JobRow, why: Explanation, errors: Mapping[str, SourceErrors] | None = None
-) -> types.Explanation:
+def explanation_out(row: JobRow, why: Explanation, errors: Sequence[types.SourceErrors] = ()) -> types.Explanation:
     guess = why.estimate
     estimate = types.Estimate(start_seconds=guess.expected, low=guess.low, high=guess.high) if guess else None
-    past = _all_errors(errors) if guess and errors else []
+    past = list(errors) if guess else []
     return answer(types.Explanation, why, job=row.job.id, state=row.job.state.value, estimate=estimate, errors=past)
 
 
@@ -198,8 +183,7 @@ def _look(look: Usage, cpus: float | None) -> types.Look:
 
 
 def node_out(view: NodeView) -> types.Node:
-    node, sharing = view.node, view.sharing
-    limits = {str(job): cores for job, cores in sharing.limits.items()} if sharing else {}
+    node = view.node
     return answer(
         types.Node,
         node,
@@ -209,7 +193,7 @@ def node_out(view: NodeView) -> types.Node:
         devices=[answer(types.Device, device, job=view.device_jobs.get(device.id)) for device in node.devices],
         jobs=list(view.jobs),
         storage=view.storage,
-        sharing=answer(types.Sharing, sharing, limits=limits) if sharing else None,
+        sharing=view.sharing,
         isolation=list(view.isolation),
     )
 
@@ -232,26 +216,6 @@ def holder_out(lease: Lease, used: WorkerUsage | None) -> types.Holder:
         cpus_limit=latest.limits.cpus if latest else None,
         memory_limit=latest.limits.memory if latest else None,
     )
-
-
-def policy_in_force(view: PolicyView) -> types.PolicyInForce:
-    return answer(types.PolicyInForce, view.choice, fault=_fault(view))
-
-
-def policy_out(view: PolicyView) -> types.Policy:
-    problems = {str(node): problem for node, problem in view.sharing_problems.items()}
-    return answer(
-        types.Policy,
-        view.choice,
-        available=view.available,
-        fault=_fault(view),
-        sharing_problems=problems,
-        estimates=_all_errors(view.estimates),
-    )
-
-
-def _fault(view: PolicyView) -> dict[str, Any] | None:
-    return {**view.fault, "at": time_out(view.fault.get("at"))} if view.fault else None
 
 
 def user_out(user: UserRow, runs_as: str) -> types.User:

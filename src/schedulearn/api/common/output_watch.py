@@ -31,7 +31,7 @@ class _Seen(NamedTuple):
 
 
 class OutputWatch:
-    """Looks only while somebody waits."""
+    """Looks only while a reader waits."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway

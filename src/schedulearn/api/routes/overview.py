@@ -11,7 +11,6 @@ from schedulearn.api.common.answers import (
     holder_out,
     job_out,
     node_out,
-    policy_in_force,
     span_out,
 )
 from schedulearn.api.common.deps import Gate, Person, seconds
@@ -30,11 +29,11 @@ def overview(caller: Person, gateway: Gate) -> types.Overview:
 
     At most half a second old: many who ask share one look.
     """
-    seen, now = gateway.overview(), gateway.now()
+    seen, policy, now = gateway.overview(), gateway.policy(), gateway.now()
     return types.Overview(
         at=iso(now),
         scheduler="running" if gateway.health().scheduler_runs else "absent",
-        policy=policy_in_force(gateway.policy()),
+        policy=types.PolicyInForce(preset=policy["preset"], stages=policy["stages"], fault=policy["fault"]),
         counts={state.value: count for state, count in seen.counts.items()},
         last_event=seen.last_event,
         nodes=[node_out(view) for view in seen.nodes],

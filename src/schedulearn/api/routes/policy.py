@@ -5,7 +5,6 @@ from typing import Any
 from pydantic import Field
 
 from schedulearn.api.body.fields import Line, Strict
-from schedulearn.api.common.answers import policy_out
 from schedulearn.api.common.deps import Gate, Person
 from schedulearn.api.common.router import Router
 from schedulearn.wire import types
@@ -21,10 +20,10 @@ class PolicyIn(Strict):
 
 @router.get("/policy")
 def policy(gateway: Gate) -> types.Policy:
-    return policy_out(gateway.policy())
+    return gateway.policy()
 
 
 @router.put("/policy", responses={409: {}})
 def set_policy(wanted: PolicyIn, caller: Person, gateway: Gate) -> types.Policy:
     """The scheduler takes it up at its next decision; nothing that runs is disturbed by that alone."""
-    return policy_out(gateway.set_policy(caller, wanted.preset, wanted.stages, wanted.params))
+    return gateway.set_policy(caller, wanted.preset, wanted.stages, wanted.params)

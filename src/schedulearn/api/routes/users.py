@@ -96,8 +96,7 @@ def tokens(caller: Person, gateway: Gate) -> types.TokenPage:
 @router.post("/tokens", status_code=201, responses={404: {}})
 def add_token(token: TokenIn, caller: Person, gateway: Gate) -> types.NewToken:
     """The token is shown this once: only its hash is kept."""
-    made = gateway.accounts.add_token(caller, token.user, token.label)
-    return answer(types.NewToken, made)
+    return gateway.accounts.add_token(caller, token.user, token.label)
 
 
 @router.delete("/tokens/{token}", status_code=204)

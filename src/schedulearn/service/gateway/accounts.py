@@ -2,23 +2,13 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Unpack
 
 from schedulearn.core.domain.errors import Conflict, InvalidSpec, NotFound
 from schedulearn.service.common.auth import ADMIN, Authenticator, Caller, hash_token, new_token
 from schedulearn.service.common.identity import ROOT, Identities
 from schedulearn.store import Store, TokenRow, UserChanges, UserRole, UserRow
-
-
-@dataclass(frozen=True, slots=True)
-class NewToken:
-    """A token at its making: the only time that it is shown."""
-
-    id: int
-    token: str
-    user: str
-    label: str
+from schedulearn.wire import types
 
 
 class Accounts:
@@ -95,16 +85,16 @@ class Accounts:
         found = self._store.tokens(None if caller.is_admin else caller.name)
         return [token for token in found if not token.has_ended(self._clock())]
 
-    def add_token(self, caller: Caller, user: str | None, label: str) -> NewToken:
+    def add_token(self, caller: Caller, user: str | None, label: str) -> types.NewToken:
         return self.make_token(caller.acts_for(user, "make a token for another user"), label)
 
-    def make_token(self, owner: str, label: str, lasts: float | None = None) -> NewToken:
+    def make_token(self, owner: str, label: str, lasts: float | None = None) -> types.NewToken:
         """`lasts` is how many seconds it is good for; None: until it is revoked."""
         self.find(owner)
         token, now = new_token(), self._clock()
         until = None if lasts is None else now + lasts
         serial = self._store.add_token(owner, label, hash_token(token), now, expires_at=until, most=self._most_tokens)
-        return NewToken(serial, token, owner, label)
+        return types.NewToken(id=serial, token=token, user=owner, label=label)
 
     def drop_oldest(self, owner: str, label: str, keep: int) -> None:
         """Of the tokens with this label, keep the newest; of those that have ended none."""

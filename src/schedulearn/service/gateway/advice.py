@@ -1,19 +1,18 @@
 """What is told to the user of one job: how heavy it is, how it scales, whether it asks for what its like have used."""
 
 import threading
-from collections.abc import Mapping
 
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.resources import CPUS, MEMORY
 from schedulearn.core.domain.states import FINISHED
 from schedulearn.core.estimate.jobs import slots_of
 from schedulearn.core.estimate.remaining import Estimate
-from schedulearn.core.estimate.trust import SourceErrors
 from schedulearn.core.estimate.weight import Asked, Weight, hint, weigh
-from schedulearn.service.gateway.views import Advice, SpeedUpView
+from schedulearn.service.gateway.views import Advice
 from schedulearn.service.learn.estimator import Estimator
 from schedulearn.service.learn.scaling import Scaling
 from schedulearn.store import JobRow, Store
+from schedulearn.wire import types
 
 _READ_EVERY = 2.0  # seconds: a burst of submissions must not look for finished jobs each time
 
@@ -34,15 +33,27 @@ class Adviser:
             left = self._estimator.remaining(job, row.progress, now)
             like = self._estimator.history.like(job.user, job.spec.name)
             speedup = self._speedup(job)
-            errors = self._estimator.errors().get(left.source) if left else None
+            errors = self._errors().get(left.source) if left else None
         weight = _weight(job, left and left.after(job.ran.at(now)))
         return Advice(weight, hint(_asked(job), like), speedup, errors=errors)
 
-    def errors(self, now: float) -> Mapping[str, SourceErrors]:
+    def errors(self, now: float) -> list[types.SourceErrors]:
         """How far off estimates were on this service, by source."""
         with self._lock:
             self._look(now)
-            return self._estimator.errors()
+            return list(self._errors().values())
+
+    def _errors(self) -> dict[str, types.SourceErrors]:
+        return {
+            source: types.SourceErrors(
+                source=source,
+                count=one.count,
+                error=round(one.error, 4),
+                without=round(one.without, 4),
+                believed=one.believed,
+            )
+            for source, one in self._estimator.errors().items()
+        }
 
     def _look(self, now: float) -> None:
         if not 0 <= now - self._read_at < _READ_EVERY:
@@ -50,14 +61,14 @@ class Adviser:
             self._scaling.refresh()
             self._read_at = now
 
-    def _speedup(self, job: Job) -> SpeedUpView | None:
+    def _speedup(self, job: Job) -> types.SpeedUp | None:
         """At the largest size that was measured of it, else at the largest it may have."""
         curve = self._scaling.speedup(job)
         if curve is None:
             return None
         sizes = self._scaling.measured(job)
         workers = sizes[-1] if len(sizes) > 1 else job.shape.workers.max
-        return SpeedUpView(workers, curve(workers), measured=len(sizes) > 1)
+        return types.SpeedUp(workers=workers, value=round(curve(workers), 3), measured=len(sizes) > 1)
 
 
 def _weight(job: Job, duration: Estimate | None) -> Weight | None:

@@ -21,7 +21,8 @@ from schedulearn.core.domain.job import Attempt
 from schedulearn.core.domain.spec import JobSpec, Target
 from schedulearn.core.domain.states import FINISHED, JobState
 from schedulearn.core.domain.units import format_size
-from schedulearn.core.policies.catalogue.presets import available
+from schedulearn.core.policies.catalogue.presets import DEFAULT_PRESET, available, build_policy
+from schedulearn.core.policies.stages import Policy
 from schedulearn.executors.common import logs
 from schedulearn.executors.common.folders import fetched_at
 from schedulearn.executors.common.logs import LogChunk
@@ -54,9 +55,6 @@ from schedulearn.service.gateway.views import (
     Health,
     JobPulse,
     LogPlace,
-    PolicyChoice,
-    PolicyView,
-    SourceErrors,
     WorkerUsage,
 )
 from schedulearn.service.gateway.vitals import SOON, Vitals
@@ -65,6 +63,8 @@ from schedulearn.service.progress.reports import add_reports
 from schedulearn.service.studies.studies import Studies
 from schedulearn.service.upkeep.housekeeping import DISK
 from schedulearn.store import JobRow, JobSort, Once, Point, Store, StoredEvent, Taken, Timeline
+from schedulearn.wire import types
+from schedulearn.wire.words import iso
 
 MOST_TEXT = 16_000_000  # characters of specs in one page of jobs
 _PAUSABLE = {JobState.QUEUED, JobState.RUNNING}
@@ -264,7 +264,7 @@ class Gateway:
         total = self.job(job).attempts
         return self._store.attempts_of(job, offset + 1, offset + limit), total
 
-    def explain(self, job: JobId) -> tuple[JobRow, Explanation, Mapping[str, SourceErrors]]:
+    def explain(self, job: JobId) -> tuple[JobRow, Explanation, list[types.SourceErrors]]:
         """And how far off the estimates were that it may be made of."""
         return self.job(job), self._explain(job), self._adviser.errors(self.now())
 
@@ -335,27 +335,29 @@ class Gateway:
 
     # --- policy
 
-    def policy(self) -> PolicyView:
-        saved = self._store.setting("policy") or {}
-        fault = self._store.setting("policy_fault")
+    def policy(self) -> types.Policy:
+        saved, fault = self._store.setting("policy") or {}, self._store.setting("policy_fault")
         preset, stages, params = saved.get("preset"), saved.get("stages") or {}, saved.get("params") or {}
+        preset = DEFAULT_PRESET if preset is None else str(preset)
         try:
-            choice = PolicyChoice.of(preset, stages, params)
+            policy = _built(preset, stages, params)
+            stages, params = policy.stages, policy.params
         except InvalidSpec as error:
             # It was valid when it was set: a stage has gone since. Show what is asked for, and why it cannot be.
-            choice = PolicyChoice(str(preset), stages, params)
             fault = fault or {"at": None, "error": str(error)}
+        if fault and fault.get("at") is not None:
+            fault = {**fault, "at": iso(fault["at"])}
         problems = {node: kept["problem"] for node, kept in self._store.shares().items() if kept.get("problem")}
-        return PolicyView(choice, available(), fault, problems, self._adviser.errors(self.now()))
+        return _policy(preset, stages, params, fault, problems, self._adviser.errors(self.now()))
 
     def set_policy(
         self, caller: Caller, preset: str, stages: Mapping[str, str], params: Mapping[str, Any]
-    ) -> PolicyView:
+    ) -> types.Policy:
         caller.must_be_admin()
-        choice = PolicyChoice.of(preset, stages, params)
+        policy = _built(preset, stages, params)
         asked = {"preset": preset, "stages": dict(stages), "params": dict(params)}
         self._request("policy", None, asked, caller)
-        return PolicyView(choice, available(), None)
+        return _policy(preset, policy.stages, policy.params, None, {}, [])
 
     # --- the service itself
 
@@ -412,6 +414,35 @@ class Gateway:
 
     def _log_folder(self, place: LogPlace) -> Path:
         return WorkerPaths.of(self._data, WorkerId(place.job, place.attempt, place.rank)).log
+
+
+def _built(preset: str, stages: Mapping[str, str], params: Mapping[str, Any]) -> Policy:
+    """InvalidSpec names what is unknown, or cannot be live."""
+    policy = build_policy(preset, stages, params)
+    if policy.order.packs:
+        field = "stages.order" if "order" in stages else "preset"
+        problem = "two jobs on one device can only be simulated: a lease gives a device to one job"
+        raise InvalidSpec(field, problem, "gandiva: the same, one after the other")
+    return policy
+
+
+def _policy(
+    preset: str,
+    stages: Mapping[str, str],
+    params: Mapping[str, Any],
+    fault: dict[str, Any] | None,
+    problems: Mapping[NodeName, str],
+    estimates: list[types.SourceErrors],
+) -> types.Policy:
+    return types.Policy(
+        preset=preset,
+        stages=dict(stages),
+        params=dict(params),
+        available=available(),
+        fault=fault,
+        sharing_problems={str(node): problem for node, problem in problems.items()},
+        estimates=estimates,
+    )
 
 
 def _past(state: JobState) -> str:

@@ -3,22 +3,16 @@
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from schedulearn.service.common.auth import UNUSED_FOR, Caller, NotAuthenticated, hash_token
-from schedulearn.service.gateway.accounts import Accounts, NewToken
+from schedulearn.service.gateway.accounts import Accounts
+from schedulearn.wire import types
+from schedulearn.wire.words import iso
 
 GOOD_FOR = 12 * 3600.0  # seconds
 LABEL = "page"  # of the tokens that come of them
 _MOST_CODES = 20  # of one user: the oldest ends when there is one more
 _MOST_TOKENS = 20  # of one user: who logs in once more is logged out where that was longest ago
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    code: str  # shown this once, like a token
-    user: str
-    expires_at: float
 
 
 class Logins:
@@ -29,11 +23,11 @@ class Logins:
         self._codes: dict[str, tuple[str, int, float]] = {}  # hash -> user, id of the user, good until
         self._lock = threading.Lock()
 
-    def issue(self, caller: Caller, user: str | None = None) -> Login:
+    def issue(self, caller: Caller, user: str | None = None) -> types.Login:
         """A code for the caller; an administrator may have one for another user."""
         return self.issue_for(caller.acts_for(user or None, "let another user log in"))
 
-    def issue_for(self, user: str) -> Login:
+    def issue_for(self, user: str) -> types.Login:
         code, until = secrets.token_urlsafe(24), self._clock() + GOOD_FOR
         known = self._accounts.find(user)
         with self._lock:
@@ -41,9 +35,9 @@ class Logins:
             if len(theirs) >= _MOST_CODES:
                 del self._codes[theirs[0]]  # in the order of their making
             self._codes[hash_token(code)] = user, known.id, until
-        return Login(code, user, until)
+        return types.Login(code=code, user=user, expires_at=iso(until))
 
-    def redeem(self, code: str) -> NewToken:
+    def redeem(self, code: str) -> types.NewToken:
         """A new token for a code, once; it ends when it is not used for long.
 
         NotAuthenticated if the code is not, or no longer, good.

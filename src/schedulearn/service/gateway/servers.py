@@ -13,9 +13,10 @@ from schedulearn.core.domain.node import GPU_TYPE, NodeState
 from schedulearn.core.domain.resources import Resources
 from schedulearn.executors.docker.address import parse_address
 from schedulearn.service.common.auth import Caller
-from schedulearn.service.gateway.views import NodeView, Sharing
+from schedulearn.service.gateway.views import NodeView
 from schedulearn.service.nodes.node_manager import ISOLATION, THIS_MACHINE
 from schedulearn.store import Store
+from schedulearn.wire import types
 
 PATIENCE = 90.0  # seconds for the scheduler to look at an engine; each step of that has a time-out of its own
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -66,7 +67,7 @@ class Servers:
                     tuple(sorted({lease.worker.job for lease in here})),
                     {device: lease.worker.job for lease in here for device in lease.devices},
                     storage.get(node.name),
-                    Sharing.of(shares[node.name]) if node.name in shares else None,
+                    _sharing(shares[node.name]) if node.name in shares else None,
                     processes if node.executor == "process" else _CONTAINERS,
                 )
             )
@@ -154,6 +155,12 @@ class Servers:
     def _ask(self, kind: str, data: Mapping[str, Any], caller: Caller) -> None:
         self._store.add_request(kind, None, data, caller.name, self._clock())
         self._wake()
+
+
+def _sharing(memory: Mapping[str, Any]) -> types.Sharing:
+    """From what the node's share loop remembers."""
+    limits = {job: cores for job, (_, cores) in memory["limits"].items()}
+    return types.Sharing(stage=memory["stage"], limits=limits, problem=memory.get("problem", ""))
 
 
 def checked_labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -1,19 +1,16 @@
 """What the gateway is given and what it answers with, beyond the types of the domain and the store."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 # `as` the same: types of the store, of control and of estimates that the API may name only through here.
 from schedulearn.core.control.explain import Explanation as Explanation
-from schedulearn.core.domain.errors import InvalidSpec
-from schedulearn.core.domain.ids import AttemptId, DeviceId, JobId, NodeName
+from schedulearn.core.domain.ids import AttemptId, DeviceId, JobId
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.estimate.trust import SourceErrors as SourceErrors
 from schedulearn.core.estimate.weight import Weight as Weight
-from schedulearn.core.policies.catalogue.presets import DEFAULT_PRESET, build_policy
 from schedulearn.service.common.roles import TTL
 from schedulearn.store import Actor as Actor
 from schedulearn.store import AuditFilter as AuditFilter
@@ -28,49 +25,7 @@ from schedulearn.store import UserChanges as UserChanges
 from schedulearn.store import UserRow as UserRow
 from schedulearn.store import WorkerUsage as WorkerUsage
 from schedulearn.store import acting as acting
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyChoice:
-    """A policy by name, with every stage spelled out."""
-
-    preset: str
-    stages: Mapping[str, str]
-    params: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, preset: str | None, stages: Mapping[str, str], params: Mapping[str, Any]) -> "PolicyChoice":
-        """In full (None: the default preset); InvalidSpec names what is unknown."""
-        policy = build_policy(preset or DEFAULT_PRESET, stages, params)
-        if policy.order.packs:
-            field = "stages.order" if "order" in stages else "preset"
-            problem = "two jobs on one device can only be simulated: a lease gives a device to one job"
-            raise InvalidSpec(field, problem, "gandiva: the same, one after the other")
-        return cls(preset or DEFAULT_PRESET, policy.stages, policy.params)
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyView:
-    choice: PolicyChoice
-    available: dict[str, Any]
-    fault: dict[str, Any] | None  # {"at", "error"}: why the policy could not decide last time
-    sharing_problems: Mapping[NodeName, str] = field(default_factory=dict)  # why no job is limited on a node
-    estimates: Mapping[str, SourceErrors] = field(default_factory=dict)  # how far off they were, by source
-
-
-@dataclass(frozen=True, slots=True)
-class Sharing:
-    """How the cores of a node are shared."""
-
-    stage: str
-    limits: Mapping[JobId, float]  # cores; a job that is not in it may use all that its user allows
-    problem: str  # why that is fair although the policy has another stage; "" if there is none
-
-    @classmethod
-    def of(cls, memory: Mapping[str, Any]) -> "Sharing":
-        """From what the node's share loop remembers."""
-        limits = {JobId(int(job)): cores for job, (_, cores) in memory["limits"].items()}
-        return cls(memory["stage"], limits, memory.get("problem", ""))
+from schedulearn.wire import types
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +36,7 @@ class NodeView:
     jobs: tuple[JobId, ...]
     device_jobs: Mapping[DeviceId, JobId]
     storage: dict[str, Any] | None  # bytes by what they are for
-    sharing: Sharing | None = None  # None: fairly, as far as is known
+    sharing: types.Sharing | None = None  # None: fairly, as far as is known
     isolation: Sequence[str] = ()  # what separates the workers there from each other and from the machine
 
 
@@ -102,23 +57,14 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class SpeedUpView:
-    """How much faster a job is with more workers."""
-
-    workers: int
-    value: float  # against one worker
-    measured: bool  # of this job itself at that size; False: of jobs of its name
-
-
-@dataclass(frozen=True, slots=True)
 class Advice:
     """What its user should know of a job."""
 
     weight: Weight | None = None  # None: nothing is known of jobs like it
     hint: str | None = None  # a sentence if it asks for far more, or less, than jobs like it
-    speedup: SpeedUpView | None = None  # None: nothing was measured
+    speedup: types.SpeedUp | None = None  # None: nothing was measured
     checkpoint_at: float | None = None  # when a checkpoint of its containers was last brought to the service
-    errors: SourceErrors | None = None  # how far off such estimates of its weight were; None: never scored
+    errors: types.SourceErrors | None = None  # how far off such estimates of its weight were; None: never scored
 
 
 @dataclass(frozen=True, slots=True)
