@@ -6,7 +6,7 @@ import pytest
 
 from schedulearn.api.body.spec import iso
 from schedulearn.core.domain.states import JobState
-from schedulearn.service.gateway import logins
+from schedulearn.service.gateway import logins, overview
 
 V1 = "/api/v1"
 
@@ -122,10 +122,12 @@ def test_the_overview_shows_who_holds_what(world: Any, ann: Any, job: int) -> No
     assert waits not in [one["id"] for one in seen["running"]]
 
 
-def test_one_look_is_shared_for_a_moment(world: Any, ann: Any, bob: Any, job: int) -> None:
+def test_one_look_is_shared_for_a_moment(
+    world: Any, ann: Any, bob: Any, job: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looks: list[int] = []
-    world.gateway._lookout._reasons._find = lambda count: looks.append(count) or []
-    world.gateway._lookout._keep = 3600.0
+    world.gateway._overview._reasons._find = lambda count: looks.append(count) or []
+    monkeypatch.setattr(overview, "KEEP", 3600.0)
     assert ann.get(f"{V1}/overview").json()["counts"]["queued"] == 1
     world.set_state(job, JobState.CANCELLED)
     assert bob.get(f"{V1}/overview").json()["counts"]["queued"] == 1

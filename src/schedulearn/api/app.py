@@ -27,7 +27,6 @@ from schedulearn.api.routes import (
     prometheus,
     snapshots,
     studies,
-    usage,
     users,
     workers,
 )
@@ -36,7 +35,7 @@ from schedulearn.service.gateway.gateway import Gateway
 PREFIX = "/api/v1"
 _OPEN = (health, logins)  # what answers without a token; to make a code takes one all the same
 _FOR_JOBS = (workers,)  # what a job's own token is good for
-_FOR_USERS = (jobs, usage, logs, events, overview, nodes, policy, users, notify, snapshots, studies, audit)
+_FOR_USERS = (jobs, logs, events, overview, nodes, policy, users, notify, snapshots, studies, audit)
 
 
 def create_app(gateway: Gateway, connections: int = Limits().total) -> FastAPI:

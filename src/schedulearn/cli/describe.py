@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from schedulearn.cli.common.out import next_steps, of_job, paint, say, say_facts, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
-from schedulearn.cli.view import story, uses
+from schedulearn.cli.view import story
 from schedulearn.wire.clean import clean
 from schedulearn.wire.facts import facts
 from schedulearn.wire.words import FINISHED, STATE_STYLE, Json, why
@@ -40,7 +40,7 @@ def describe(job: Job, as_json: AsJson = False) -> None:
     say()
     say_facts(facts(about, now))
     _say_facts("Progress", story.curves(about, series))
-    _say_facts("Usage", uses.facts(about, used))
+    _say_facts("Usage", story.usage(about, used))
     _say_section("Events", story.EVENT_COLUMNS, story.event_rows(events, now))
     _say_section("Attempts", story.ATTEMPT_COLUMNS, story.attempt_rows(attempts, now))
     say()

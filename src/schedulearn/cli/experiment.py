@@ -1,13 +1,15 @@
 """`experiment`: published experiments, reproduced."""
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from schedulearn.cli.common.errors import Failure
-from schedulearn.cli.common.live import live_place, run_with_training
 from schedulearn.cli.common.out import next_steps, note, say, say_json, say_table
 from schedulearn.cli.common.progress import progress_bars
 from schedulearn.cli.common.study import writing
@@ -80,7 +82,7 @@ def run(
       schedulearn experiment run fixed-3 --live --policy schedulearn --out results
       schedulearn experiment run random-5 --live --executor docker --image pytorch/pytorch
     """
-    place = live_place(executor, image) if live else None
+    place = _live_place(executor, image) if live else None
     chosen = [_only(one, policies or []) for one in _chosen(name, live)]
     told: list[dict[str, Any]] = []
     for one in chosen:
@@ -133,7 +135,7 @@ def _run(one: "Experiment", seeds: int, scale: float, place: "Place | None") -> 
         with progress_bars("runs", seeds * len(one.variants)) as bar:
             told: Told = lambda done: bar(one.name, done)  # noqa: E731
             if place is not None:
-                return run_with_training(one, seeds, scale, place, told)
+                return _run_with_training(one, seeds, scale, place, told)
             return run_simulated(one, seeds, scale, told)
     except BadRequest as error:  # what a policy does not take: thresholds by the second grow as time shrinks
         raise Failure(
@@ -167,3 +169,36 @@ def _say(outcome: "Outcome", page: Path | None) -> None:
     if page is not None:
         next_steps({"read the report": f"open {page}"})
     say()
+
+
+# --- live
+
+
+def _live_place(executor: str, image: str) -> "Place":
+    from schedulearn.lab.live.service import Place
+
+    if executor == "docker" and not image:
+        raise Failure("containers need an image", field="--image", allowed="one with Python and torch")
+    return Place(executor, image if executor == "docker" else "")
+
+
+def _run_with_training(one: "Experiment", seeds: int, scale: float, place: "Place", told: "Told") -> "Outcome":
+    from schedulearn.lab.live.entries import run_live
+    from schedulearn.lab.live.service import LiveError
+
+    try:
+        with _stopped_as_by_ctrl_c():
+            return run_live(one, seeds, scale, place, told, lambda words: note(words, "dim"))
+    except LiveError as error:
+        problem, *more = str(error).splitlines()
+        raise Failure(f"{one.name}: {problem}", hint="\n".join(more)) from error
+
+
+@contextmanager
+def _stopped_as_by_ctrl_c() -> Iterator[None]:
+    """SIGTERM unwinds, too: jobs and the private service are not left behind."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -4,7 +4,6 @@ import inspect
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from socket import gethostname
@@ -93,45 +92,38 @@ def up(
         from schedulearn.cli.common.detach import detached_arguments, start_detached
 
         return start_detached(options.data, detached_arguments(ctx), only)
-    return page_alone(options) if only == PAGE else service(options)
-
-
-def service(options: Options) -> int:
-    """The service in this process, until it is told to stop."""
     from schedulearn.api.http.ending import end_on_signals
 
     end_on_signals()
     try:
         with server_errors():
-            from schedulearn.api.server import serve
-            from schedulearn.dashboard import page as page_of
-
-            def page_there(url: str, key: str) -> "LazyPage":
-                return page_of(url, options.folder.page_logins("service"), key)
-
-            serve(options, lambda started: announce(options, started), page_there if options.page else None)
+            (_page_alone if only == PAGE else _service)(options)
     except KeyboardInterrupt:
-        say("The service has stopped. Running jobs keep running.")
+        if only != PAGE:
+            say("The service has stopped. Running jobs keep running.")
     finally:
         forget_service(options.data)
     return Code.DONE
 
 
-def page_alone(options: Options) -> int:
+def _service(options: Options) -> None:
+    """In this process, until it is told to stop."""
+    from schedulearn.api.server import serve
+    from schedulearn.dashboard import page as page_of
+
+    def page(url: str, key: str) -> "LazyPage":
+        return page_of(url, options.folder.page_logins("service"), key)
+
+    serve(options, lambda started: _announce(options, started), page if options.page else None)
+
+
+def _page_alone(options: Options) -> None:
     """The page in a process of its own. It needs no data folder: it asks the service for everything."""
-    from schedulearn.api.http.ending import end_on_signals
+    from schedulearn.api.server import serve_page
+    from schedulearn.dashboard import page as page_of
 
-    end_on_signals()
-    try:
-        with server_errors(), suppress(KeyboardInterrupt):
-            from schedulearn.api.server import serve_page
-            from schedulearn.dashboard import page as page_of
-
-            made = page_of(options.url, options.folder.page_logins(PAGE))
-            serve_page(made, options, lambda *told: _announce_page(options, *told))
-    finally:
-        forget_service(options.data)
-    return Code.DONE
+    page = page_of(options.url, options.folder.page_logins(PAGE))
+    serve_page(page, options, lambda *told: _announce_page(options, *told))
 
 
 def _announce_page(options: Options, url: str, pin: str, warnings: Sequence[str]) -> None:
@@ -147,7 +139,7 @@ def _announce_page(options: Options, url: str, pin: str, warnings: Sequence[str]
     sys.stdout.flush()
 
 
-def announce(options: Options, started: "Started") -> None:
+def _announce(options: Options, started: "Started") -> None:
     """What a person who has just started the service wants to know; and word of this process for other verbs."""
     if started.url:
         write_service(options.data, with_pin(started.url, started.pin), sorted(options.roles))

@@ -147,7 +147,7 @@ def _target_inside(root: Path, link: Path) -> str:
     return str(path) if written.is_relative_to(root) and real.is_relative_to(root) else ""
 
 
-def largest(entries: list[Entry], most: int = 5) -> str:
+def largest(entries: list[Entry]) -> str:
     """The largest things at the top of the folder, each with its largest file."""
     totals: dict[str, int] = {}
     files: dict[str, Entry] = {}
@@ -157,7 +157,7 @@ def largest(entries: list[Entry], most: int = 5) -> str:
         if top not in files or entry.size > files[top].size:
             files[top] = entry
     named = []
-    for top in sorted(totals, key=lambda name: (-totals[name], name))[:most]:
+    for top in sorted(totals, key=lambda name: (-totals[name], name))[:5]:
         inside = files[top]
         more = f" (in it {inside.path}, {size(inside.size)})" if inside.path != top else ""
         named.append(f"{top}{'/' if more else ''} {size(totals[top])}{more}")

@@ -1,18 +1,4 @@
-"""Every error that the client raises on purpose.
-
-ClientError
-├── ServiceUnreachable     nothing answers, or the connection broke
-│   ├── NotTrusted         something answers, but not with the certificate that it should have
-│   └── NoAnswer           something is there, but its answer is late, cut off, or that it cannot at present
-│       └── MaybeSubmitted it was to submit a job: whether it was made is not known
-├── ApiError               the service answered, and said no
-│   └── NoSuchJob          there is no job with this id
-├── WaitTimeout            a job did not end in the time that the caller gave it
-├── MissingVariable        the spec takes a variable from an environment that does not have it
-└── SnapshotError          the working folder cannot be packed
-    ├── SnapshotTooLarge   it is larger than the limit
-    └── LinkLeavesFolder   symbolic links point out of it
-"""
+"""Every error that the client raises on purpose. MaybeSubmitted says with which key to ask again."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Header, Query, Request, Response
@@ -16,8 +17,8 @@ from schedulearn.api.body.fields import (
     Strict,
 )
 from schedulearn.api.body.spec import JobChanges, JobIn, spec_out
-from schedulearn.api.common.answers import attempt_out, explanation_out, job_out, series_out
-from schedulearn.api.common.deps import Gate, JobNumber, NameFilter, Offset, Person, Streaming
+from schedulearn.api.common.answers import attempt_out, explanation_out, job_out, series_out, usage_out
+from schedulearn.api.common.deps import Gate, JobNumber, NameFilter, Offset, Person, Streaming, seconds
 from schedulearn.api.common.router import Router, published
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.states import FINISHED, JobState
@@ -219,6 +220,24 @@ def metrics(
     """
     curves, total = gateway.curves(JobId(job), name, max_points, limit, offset)
     return types.SeriesPage(series=[series_out(curve) for curve in curves], total=total)
+
+
+@router.get("/jobs/{job}/usage")
+def usage(
+    job: JobNumber,
+    gateway: Gate,
+    attempt: Annotated[int | None, Query(ge=1, le=2**31)] = None,
+    since: Annotated[datetime | None, Query(description="an ISO 8601 time; earlier points are left out")] = None,
+    max_points: Annotated[int, Query(ge=1, le=2000)] = 500,
+    limit: Annotated[int, Query(ge=0, le=MOST_CURVES, description="workers in one answer")] = 100,
+    offset: Offset = 0,
+) -> types.UsagePage:
+    """CPU, memory, disk and network traffic, energy and limits over time; of the newest attempt unless one is named.
+
+    An answer has at most 50,000 points: of many workers there are fewer of each.
+    """
+    found, workers, total = gateway.usage(JobId(job), attempt, seconds(since, None), max_points, limit, offset)
+    return types.UsagePage(attempt=str(found), workers=[usage_out(worker) for worker in workers], total=total)
 
 
 @router.get(

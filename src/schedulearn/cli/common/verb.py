@@ -12,7 +12,6 @@ HELP = {"help_option_names": ["-h", "--help"]}
 
 
 def verb_app() -> typer.Typer:
-    """The Typer app of one verb's file."""
     return typer.Typer(
         add_completion=False,
         rich_markup_mode=None,

@@ -39,8 +39,6 @@ async def job(request: Request, number: str) -> None:
 
 
 class JobPage:
-    """The open page of one job."""
-
     def __init__(self, frame: Frame, watch: JobWatch) -> None:
         assert watch.job
         self._frame, self._watch = frame, watch

@@ -56,8 +56,6 @@ def _named(client: Client, name: str) -> list[types.Study]:
 
 
 class ResultPage:
-    """The open page of one report."""
-
     def __init__(self, frame: Frame, study: types.Study) -> None:
         self._frame, self._study = frame, study
         self._stop: ui.button | None = None

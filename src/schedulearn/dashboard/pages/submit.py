@@ -58,8 +58,6 @@ class Keys:
 
 
 class SubmitPage:
-    """The open form."""
-
     def __init__(self, frame: Frame, origin: form.Origin | None, copied: str) -> None:
         self._frame, self._origin = frame, origin
         self._fields: dict[str, Any] = {}

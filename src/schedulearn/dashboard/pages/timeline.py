@@ -31,8 +31,6 @@ async def timeline(request: Request) -> None:
 
 
 class TimelinePage:
-    """The open page."""
-
     def __init__(self, frame: Frame, window: view.Window) -> None:
         self._frame, self._window = frame, window
         self._lanes: dict[view.Key, int] = {}

@@ -41,15 +41,15 @@ class Overview:
 class OverviewCache:
     """Looks when asked, but not again for a while: ten viewers cost as much as one."""
 
-    def __init__(self, store: Store, nodes: Callable[[], list[NodeView]], waiting: Waiting, keep: float = KEEP) -> None:
-        self._store, self._nodes, self._keep = store, nodes, keep
+    def __init__(self, store: Store, nodes: Callable[[], list[NodeView]], waiting: Waiting) -> None:
+        self._store, self._nodes = store, nodes
         self._lock = threading.Lock()
         self._last: tuple[float, Overview] | None = None
         self._reasons = _Reasons(waiting)
 
     def look(self) -> Overview:
         with self._lock:
-            if self._last is None or time.monotonic() - self._last[0] > self._keep:
+            if self._last is None or time.monotonic() - self._last[0] > KEEP:
                 self._last = time.monotonic(), self._gather()
             return self._last[1]
 

@@ -44,10 +44,9 @@ class Servers:
         wake: Callable[[], None],
         clock: Callable[[], float],
         scheduler_runs: Callable[[], bool],
-        patience: float = PATIENCE,
     ) -> None:
         self._store, self._wake, self._clock = store, wake, clock
-        self._scheduler_runs, self._patience = scheduler_runs, patience
+        self._scheduler_runs, self._patience = scheduler_runs, PATIENCE
 
     # --- reading
 
