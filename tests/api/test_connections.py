@@ -18,7 +18,7 @@ import pytest
 from websockets.sync.client import connect as connect_socket
 
 from schedulearn.api.app import create_app
-from schedulearn.api.http import door, sparing
+from schedulearn.api.http import limits, listener
 from schedulearn.api.http.concurrency import SLOT, ConcurrencyLimits, TooMany
 from schedulearn.api.http.connections import Connection, Connections, Limits
 from schedulearn.api.http.limits import LogLimit
@@ -105,7 +105,7 @@ def test_requests_that_are_none_do_not_fill_the_log(run: Any) -> None:
     handler = logging.Handler()
     handler.emit = lambda record: written.append(record.getMessage())  # type: ignore[method-assign]
     spares = LogLimit(most=3, window=60.0, now=lambda: now)
-    with patch.object(log, "filters", []), patch.object(sparing, "_sparing", spares):
+    with patch.object(log, "filters", []), patch.object(limits, "_log_limit", spares):
         one = run()
         log.setLevel(logging.WARNING)
         log.addHandler(handler)
@@ -213,11 +213,11 @@ def test_requests_at_once_are_counted_until_their_end() -> None:
         await scope["wait"]()
 
     async def check() -> None:
-        crowd, done = ConcurrencyLimits(inner, 2, 1), asyncio.Event()
+        counted, done = ConcurrencyLimits(inner, 2, 1), asyncio.Event()
 
         async def ask(caller: Caller) -> None:
             nothing: Any = None
-            await crowd({"type": "http", "caller": caller, "wait": done.wait}, nothing, nothing)
+            await counted({"type": "http", "caller": caller, "wait": done.wait}, nothing, nothing)
 
         ann, job = Caller("ann", "user"), Caller("ann", "job", attempt=AttemptId(JobId(1), 1))
         under_way = [asyncio.ensure_future(ask(who)) for who in (ann, ann, job, Caller("bob", "user"))]
@@ -227,7 +227,7 @@ def test_requests_at_once_are_counted_until_their_end() -> None:
         done.set()
         await asyncio.gather(*under_way)
         await ask(ann)
-        assert not crowd.requests
+        assert not counted.requests
 
     asyncio.run(check())
 
@@ -310,7 +310,7 @@ def test_who_speaks_no_tls_is_told(
     run: Any, tls: ssl.SSLContext, eventually: Any, caplog: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However much they say at once; and nothing of it is done."""
-    monkeypatch.setattr(door, "_GOODBYE", LONG)
+    monkeypatch.setattr(listener, "_GOODBYE", LONG)
     one = run(Limits(total=8, header=LONG, stall=LONG), tls=tls)
     for sent in (HEALTH, b"POST /api/v1/jobs HTTP/1.1\r\nContent-Length: 20000000\r\n\r\n" + b"x" * 20_000_000):
         plain = one.connect(sent)

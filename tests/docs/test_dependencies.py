@@ -102,7 +102,7 @@ def test_nothing_that_is_allowed_has_a_known_hole() -> None:
 
 OF_OTHERS = {"pydantic-core": "pydantic"}  # imported as a part of
 THROUGH_OTHERS = {
-    "httptools": "uvicorn's parser, which the API's door builds on",
+    "httptools": "uvicorn's parser, which the API's listener builds on",
     "websockets": "uvicorn's protocol for the page's sockets",
 }
 IN_JOBS = {"torch", "keras", "tensorflow", "horovod"}  # the user's own, where a job has them

@@ -94,9 +94,9 @@ class LogLimit(logging.Filter):
         return True
 
 
-_sparing = LogLimit()
+_log_limit = LogLimit()
 
 
 def limit_log() -> None:
     """What uvicorn says of requests that are none, and of connections that broke."""
-    logging.getLogger("uvicorn.error").addFilter(_sparing)
+    logging.getLogger("uvicorn.error").addFilter(_log_limit)
