@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from math import isfinite
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -21,20 +20,11 @@ from pydantic import (
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
-from pydantic_core.core_schema import no_info_after_validator_function
+from pydantic_core.core_schema import no_info_after_validator_function, str_schema
 
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.core.domain.image import MAX_LENGTH, PATTERN, check_image
 from schedulearn.core.domain.units import (
-    DURATION_TEXT,
-    DURATIONS_ALLOWED,
-    LONGEST_TEXT,
-    RANGE_TEXT,
-    SIZE_TEXT,
-    format_duration,
-    parse_duration,
-    parse_range,
-    parse_size,
     short,
 )
 
@@ -46,15 +36,9 @@ DATE_TEXT = (
     r"(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(?:Z|[+-][0-9]{2}:[0-9]{2})?)?"
 )
 _MAX_DEPTH = 20
-_CONTROLS = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
-_CONTROL = re.compile(f"[{_CONTROLS}]")
+CONTROLS = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
 _NOT_KEPT = re.compile("[\0\ud800-\udfff]")
-_DATE = re.compile(DATE_TEXT)
-# The same rules for the published description.
-ONE_LINE: dict[str, Any] = {"pattern": f"^[^{_CONTROLS}]*$"}
-ENGINE_ADDRESS: dict[str, Any] = {"pattern": f"^(unix|tcp|ssh)://[^?#{_CONTROLS}]*$"}
-KEEPABLE = {"pattern": "^[^\\u0000]*$"}
-_YEAR = 365 * 86400.0
+KEEPABLE = {"pattern": "^[^\\u0000]*$"}  # for the published description
 T = TypeVar("T")
 
 
@@ -91,6 +75,26 @@ class Shaped:
     def _check(self, text: str) -> str:
         if not re.fullmatch(self.pattern, text):
             raise invalid(f"{short(text)} is not allowed", self.allowed)
+        return text
+
+
+@dataclass(frozen=True)
+class OneLine:
+    """A text without control characters, of at most so many others."""
+
+    most: int
+    least: int = 0
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        text = str_schema(max_length=self.most, min_length=self.least or None)
+        return no_info_after_validator_function(self._check, text)
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(core), "pattern": f"^[^{CONTROLS}]*$"}
+
+    def _check(self, text: str) -> str:
+        if re.search(f"[{CONTROLS}]", text):
+            raise invalid("it has control characters", "one line of visible characters")
         return text
 
 
@@ -175,47 +179,6 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def one_line(text: str) -> str:
-    if _CONTROL.search(text):
-        raise invalid("it has control characters", "one line of visible characters")
-    return text
-
-
-def bounded(low: float, high: float, unit: str = "") -> Callable[[float], float]:
-    def check(value: float) -> float:
-        if not low <= value <= high:
-            raise invalid(f"{value:g} is out of bounds", f"{low:g}..{high:g}{unit}")
-        return value
-
-    return check
-
-
-def _bounded_duration(low: float, high: float) -> Callable[[float], float]:
-    def check(value: float) -> float:
-        if not low <= value <= high:
-            allowed = f"{format_duration(low)} to {format_duration(high)}"
-            raise invalid(f"{format_duration(min(value, 1e12))} is out of bounds", allowed)
-        return value
-
-    return check
-
-
-def _deadline(value: Any) -> float | datetime:
-    """Seconds from now, or a date with its zone."""
-    if isinstance(value, str) and _DATE.fullmatch(value):
-        try:
-            date = datetime.fromisoformat(value)
-        except ValueError:
-            raise invalid(f"{short(value)} is no date that exists", "such as 2030-01-31T18:00:00Z") from None
-        return date if date.tzinfo else date.replace(tzinfo=UTC)
-    try:
-        seconds = parse_duration(value, "deadline")
-    except InvalidSpec:
-        allowed = f"{DURATIONS_ALLOWED} from now; or a date such as 2030-01-31T18:00:00Z"
-        raise invalid(f"{short(value)} is neither a duration nor a date", allowed) from None
-    return _bounded_duration(1, 100 * _YEAR)(seconds)
-
-
 def _priority(value: Any) -> int:
     found = whole(value)
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= 100:
@@ -223,56 +186,6 @@ def _priority(value: Any) -> int:
     return found
 
 
-def _size(value: Any) -> int:
-    size: int = plainly(lambda text: parse_size(text, ""))(value)
-    bounded(1e6, 1e15, " bytes")(size if isinstance(value, str) else value)
-    return size
-
-
-def _humane_json(low: float, high: float, form: str, example: str) -> WithJsonSchema:
-    """A number in bounds, or a text. That the amount in the text is in bounds, too, no schema can say."""
-    text = {
-        "type": "string",
-        "maxLength": LONGEST_TEXT,
-        "pattern": f"^(?:{form})$",
-        "description": f"such as {example}; in the same bounds",
-    }
-    return WithJsonSchema({"anyOf": [{"type": "number", "minimum": low, "maximum": high}, text]})
-
-
-Duration = Annotated[
-    float,
-    BeforeValidator(plainly(lambda value: parse_duration(value, ""))),
-    AfterValidator(_bounded_duration(1, 10 * _YEAR)),
-    _humane_json(1, 10 * _YEAR, DURATION_TEXT, "30s, 90m, 6h or 1h30m"),
-]
-Grace = Annotated[
-    float,
-    BeforeValidator(plainly(lambda value: parse_duration(value, ""))),
-    AfterValidator(_bounded_duration(0, 86400)),
-    _humane_json(0, 86400, DURATION_TEXT, "30s or 5m"),
-]
-Size = Annotated[
-    int,
-    BeforeValidator(_size),
-    _humane_json(1e6, 1e15, SIZE_TEXT, "512MB, 4GB or 1.5GiB"),
-]
-Deadline = Annotated[
-    float | datetime,
-    BeforeValidator(_deadline),
-    _humane_json(1, 100 * _YEAR, f"{DURATION_TEXT}|{DATE_TEXT}", "6h, or 2030-01-31T18:00:00Z"),
-]
-CpuRange = Annotated[
-    tuple[float, float],
-    BeforeValidator(plainly(lambda value: parse_range(value, ""))),
-    AfterValidator(lambda pair: (bounded(0.01, 10_000)(pair[0]), bounded(0.01, 10_000)(pair[1]))),
-    _humane_json(0.01, 10_000, RANGE_TEXT, "0.5..4"),
-]
-Cores = Annotated[
-    float,
-    Field(strict=True, json_schema_extra={"minimum": 0.01, "maximum": 10_000}),
-    AfterValidator(bounded(0.01, 10_000, " cores")),
-]
 WHOLE = BeforeValidator(whole)  # behind the bounds: pydantic publishes only those that come before it
 Priority = Annotated[int, Field(ge=0, le=100), BeforeValidator(_priority)]
 ImageName = Annotated[
@@ -280,19 +193,4 @@ ImageName = Annotated[
     AfterValidator(plainly(check_image)),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_LENGTH, "pattern": f"^(?:{PATTERN})$"}),
 ]
-Line = Annotated[str, Field(max_length=200, min_length=1, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
-
-
-def deadline_at(value: float | datetime | None, now: float) -> float | None:
-    """As seconds since the epoch; InvalidSpec if it has passed."""
-    if value is None:
-        return None
-    if isinstance(value, float | int):
-        return now + value
-    try:
-        at = value.timestamp()
-    except (OverflowError, ValueError):
-        at = 0.0
-    if not now < at <= now + 100 * _YEAR:
-        raise InvalidSpec("deadline", f"{value.isoformat()} has passed or is too far away", "a date in the future")
-    return at
+Line = Annotated[str, OneLine(200, least=1)]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import AfterValidator, ConfigDict, PrivateAttr, create_model, model_validator
 from pydantic import Field as Given
 
-from schedulearn.api.body.fields import Strict, deadline_at, invalid
+from schedulearn.api.body.fields import Strict, invalid
 from schedulearn.api.body.first_form import first_form
-from schedulearn.api.body.kinds import CHANGE_KINDS, KINDS
+from schedulearn.api.body.kinds import CHANGE_KINDS, KINDS, deadline_at
 from schedulearn.core.domain.spec import JobSpec, Launcher, Metric, Target, WorkerResources, Workers
 from schedulearn.core.domain.units import short
 from schedulearn.wire.spec import CHANGES, FIELDS, PARTS, Field

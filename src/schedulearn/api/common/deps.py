@@ -9,10 +9,9 @@ from typing import Annotated, TypeVar
 from fastapi import Depends, Path, Query, Request
 from fastapi.security import HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
-from pydantic import AfterValidator, Field
 from starlette.concurrency import run_in_threadpool
 
-from schedulearn.api.body.fields import MAX_ID, ONE_LINE, one_line
+from schedulearn.api.body.fields import MAX_ID, OneLine
 from schedulearn.api.http.concurrency import SLOT
 from schedulearn.asgi import PAGE, TRUST
 from schedulearn.service.common.auth import Caller, NoToken
@@ -90,9 +89,9 @@ AnyCaller = Annotated[Caller, Depends(caller_of)]
 Person = Annotated[Caller, Depends(person_of)]
 Streaming = Annotated[Callable[[], None], Depends(streaming_of)]
 JobNumber = Annotated[int, Path(ge=1, le=MAX_ID, description="the job's id")]
-Name = Annotated[str, Path(min_length=1, max_length=200, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
+Name = Annotated[str, Path(), OneLine(200, least=1)]
 Offset = Annotated[int, Query(ge=0, le=MAX_ID, description="how many to leave out before the first")]
-NameFilter = Annotated[str, Field(max_length=200, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
+NameFilter = Annotated[str, OneLine(200)]
 Moment = Annotated[datetime | None, Query(description="an ISO 8601 time")]
 
 

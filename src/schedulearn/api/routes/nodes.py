@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from schedulearn.api.body.fields import ENGINE_ADDRESS, ONE_LINE, ImageName, Strict, one_line
+from schedulearn.api.body.fields import CONTROLS, ImageName, OneLine, Strict
 from schedulearn.api.common.answers import node_out
 from schedulearn.api.common.deps import Gate, Name, Person
 from schedulearn.api.common.router import Router
@@ -13,12 +13,12 @@ from schedulearn.service.gateway.servers import LABEL_NAME, MOST_LABELS, NewNode
 from schedulearn.wire import types
 
 router = Router(tags=["nodes"])
-Line = Annotated[str, Field(min_length=1, max_length=300, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
+Line = Annotated[str, OneLine(300, least=1)]
 EngineAddress = Annotated[
-    str, Field(min_length=1, max_length=300, json_schema_extra=ENGINE_ADDRESS), AfterValidator(one_line)
+    str, OneLine(300, least=1), Field(json_schema_extra={"pattern": f"^(unix|tcp|ssh)://[^?#{CONTROLS}]*$"})
 ]
 LabelName = Annotated[str, Field(json_schema_extra={"pattern": f"^{LABEL_NAME}$"})]
-LabelValue = Annotated[str, Field(max_length=200, json_schema_extra=ONE_LINE), AfterValidator(one_line)]
+LabelValue = Annotated[str, OneLine(200)]
 
 
 class NodeIn(Strict):

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import Path, Query, Response
 from fastapi.responses import StreamingResponse
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from schedulearn.api.body.fields import ONE_LINE, Line, Shaped, Strict, one_line
+from schedulearn.api.body.fields import Line, OneLine, Shaped, Strict
 from schedulearn.api.common.answers import answer
 from schedulearn.api.common.deps import Gate, Person
 from schedulearn.api.common.router import Router
@@ -26,8 +26,8 @@ _HARMLESS = {
 class ComparisonIn(Strict):
     policies: Annotated[list[Line], Field(min_length=1, max_length=50)]
     trace: Annotated[str, Field(max_length=MOST_TRACE)] | None = None
-    trace_name: Annotated[str, Field(max_length=100, json_schema_extra=ONE_LINE), AfterValidator(one_line)] = ""
-    cluster: Annotated[str, Field(max_length=20, json_schema_extra=ONE_LINE), AfterValidator(one_line)] = ""
+    trace_name: Annotated[str, OneLine(100)] = ""
+    cluster: Annotated[str, OneLine(20)] = ""
     now: bool = False
 
 

@@ -3,9 +3,9 @@
 from typing import Annotated, Literal, cast
 
 from fastapi import Path
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from schedulearn.api.body.fields import MAX_ID, ONE_LINE, WHOLE, Priority, Shaped, Strict, one_line
+from schedulearn.api.body.fields import MAX_ID, WHOLE, OneLine, Priority, Shaped, Strict
 from schedulearn.api.common.answers import answer, user_out
 from schedulearn.api.common.deps import Gate, Name, Person
 from schedulearn.api.common.router import Router
@@ -48,7 +48,7 @@ class UserIn(UserUpdate):
 
 
 class TokenIn(Strict):
-    label: Annotated[str, Field(max_length=200, json_schema_extra=ONE_LINE), AfterValidator(one_line)] = ""
+    label: Annotated[str, OneLine(200)] = ""
     user: UserName | None = Field(None, description="for another user: administrators only")
 
 
