@@ -16,7 +16,7 @@ from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.wire.clean import clean
 from schedulearn.wire.types import JobState
-from schedulearn.wire.words import FINISHED
+from schedulearn.wire.words import FINISHED, WITH_WORKERS
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from schedulearn.client import Client
 
 app = verb_app()
-_WITH_WORKERS: Sequence[JobState] = ("starting", "running", "paused", "stopping")
 _IN_A_PIPE = 10_000  # columns: nothing is shortened
 
 
@@ -58,7 +57,7 @@ def top(
 def gather(client: "Client") -> "FrameData":
     """All that one frame shows, asked from the service."""
     seen = client.overview()
-    groups: dict[str, Sequence[JobState]] = {"running": _WITH_WORKERS, "queued": ["queued"], "finished": FINISHED}
+    groups: dict[str, Sequence[JobState]] = {"running": WITH_WORKERS, "queued": ["queued"], "finished": FINISHED}
     counted = {name: sum(seen["counts"].get(state, 0) for state in states) for name, states in groups.items()}
     return {
         "nodes": seen["nodes"],

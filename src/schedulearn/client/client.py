@@ -342,9 +342,8 @@ class Client:
         labels: Mapping[str, str] | None = None,
     ) -> types.NewNode:
         """Add a server. The service looks at its engine first, which may take a while; ApiError says what is wrong."""
-        given = {"address": address, "name": name, "image": image, "gpu_type": gpu_type, "labels": dict(labels or {})}
-        body = {key: value for key, value in given.items() if value}
-        return self._call(types.NewNode, "POST", "/nodes", body=body)
+        more = {"name": name, "image": image, "gpu_type": gpu_type, "labels": dict(labels or {}) or None}
+        return self._call(types.NewNode, "POST", "/nodes", body=_given(address=address, **more))
 
     def remove_node(self, node: str, force: bool = False) -> types.Node:
         """Refused while jobs run there, unless with `force`: then they are stopped and queued again."""
@@ -364,11 +363,7 @@ class Client:
     def set_policy(
         self, preset: str, stages: Mapping[str, str] | None = None, params: Mapping[str, Any] | None = None
     ) -> types.Policy:
-        body: dict[str, Any] = {"preset": preset}
-        if stages:
-            body["stages"] = dict(stages)
-        if params:
-            body["params"] = dict(params)
+        body = {"preset": preset, "stages": dict(stages or {}), "params": dict(params or {})}
         return self._call(types.Policy, "PUT", "/policy", body=body)
 
     # Comparisons and reports
@@ -421,8 +416,7 @@ class Client:
         *,
         root: bool = False,
     ) -> types.NewUser:
-        given = {"name": name, "role": role, "uid": uid, "gid": gid, "root": root or None, "max_priority": max_priority}
-        body = {key: value for key, value in given.items() if value is not None}
+        body = _given(name=name, role=role, uid=uid, gid=gid, root=root or None, max_priority=max_priority)
         return self._call(types.NewUser, "POST", "/users", body=body)
 
     def update_user(self, name: str, **changes: int | str | bool | None) -> types.NewUser:
@@ -437,13 +431,11 @@ class Client:
 
     def add_token(self, label: str = "", user: str | None = None) -> types.NewToken:
         """A new token; its text is shown this one time only."""
-        body = {"label": label} | ({"user": user} if user else {})
-        return self._call(types.NewToken, "POST", "/tokens", body=body)
+        return self._call(types.NewToken, "POST", "/tokens", body=_given(label=label, user=user))
 
     def login_code(self, user: str | None = None) -> types.Login:
         """A code that is good for one log-in to the page, as the caller; an administrator may ask for another user."""
-        body = {"user": user} if user else {}
-        return self._call(types.Login, "POST", "/logins", body=body)
+        return self._call(types.Login, "POST", "/logins", body=_given(user=user))
 
     def log_in(self, code: str) -> types.NewToken:
         """The token that a code is good for, once. Needs no token itself."""
@@ -484,8 +476,7 @@ class Client:
 
     def set_notify(self, addresses: Sequence[str], user: str | None = None) -> types.Notify:
         """Tell these, instead of those before."""
-        body = {"addresses": list(addresses)} | ({"user": user} if user else {})
-        return self._call(types.Notify, "PUT", "/notify", body=body)
+        return self._call(types.Notify, "PUT", "/notify", body=_given(addresses=list(addresses), user=user))
 
     def notify_secret(self, new: bool = False) -> str:
         """With which webhooks of your jobs are signed."""
@@ -549,3 +540,8 @@ def _no_such_job(job: int, problem: ApiError) -> NoSuchJob:
 
 def _part(text: str) -> str:
     return quote(text, safe="")
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    """Those that were given."""
+    return {name: value for name, value in fields.items() if value is not None}

@@ -6,6 +6,8 @@ import unicodedata
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, marks that cannot be seen (such as those that turn the direction)
 _SPACES = "\t\n\v\f\r\x85\u2028\u2029"
 NOT_ASCII = re.compile(r"[^ -~]")
+# Colours and other commands to a terminal.
+ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 
 def clean(text: object) -> str:

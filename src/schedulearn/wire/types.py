@@ -6,7 +6,7 @@ Times are ISO 8601 texts in UTC, durations seconds, sizes bytes. The published d
 from typing import Annotated, Any, Literal, TypedDict
 
 JobState = Literal["queued", "starting", "running", "paused", "stopping", "succeeded", "failed", "cancelled"]
-FINISHED: frozenset[str] = frozenset({"succeeded", "failed", "cancelled"})
+FINISHED: tuple[JobState, ...] = ("succeeded", "failed", "cancelled")
 Time = Annotated[str, "time"]
 
 

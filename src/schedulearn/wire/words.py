@@ -4,15 +4,16 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 from schedulearn.wire.clean import clean
+from schedulearn.wire.types import FINISHED as FINISHED
 from schedulearn.wire.types import JobState
 
 Json = Mapping[str, Any]
 
-FINISHED: tuple[JobState, ...] = ("succeeded", "failed", "cancelled")
-STATES: tuple[JobState, ...] = ("queued", "starting", "running", "paused", "stopping", *FINISHED)
+STATES: tuple[JobState, ...] = get_args(JobState)
+WITH_WORKERS: tuple[JobState, ...] = ("starting", "running", "paused", "stopping")
 STATE_STYLE = {
     "queued": "yellow", "starting": "cyan", "running": "green", "paused": "magenta", "stopping": "yellow",
     "succeeded": "green", "failed": "red", "cancelled": "dim",

@@ -36,31 +36,23 @@ _MOST_ERRORS = 20
 _RETRY_AFTER = "2"  # seconds
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
-_WORDS = {  # for what pydantic finds most often
-    "bool_parsing": "is not true or false",
-    "bool_type": "is not true or false",
-    "dict_type": "is not an object",
-    "enum": "is not known",
-    "float_parsing": "is not a number",
-    "float_type": "is not a number",
-    "greater_than": "is too small",
-    "greater_than_equal": "is too small",
-    "int_from_float": "is not a whole number",
-    "int_parsing": "is not a whole number",
-    "int_type": "is not a whole number",
-    "less_than": "is too large",
-    "less_than_equal": "is too large",
-    "list_type": "is not a list",
-    "literal_error": "is not known",
-    "model_attributes_type": "is not an object",
-    "model_type": "is not an object",
-    "string_too_long": "is too long",
-    "string_too_short": "is too short",
-    "string_type": "is not a text",
-    "too_long": "has too many entries",
-    "too_short": "has too few entries",
-    "tuple_type": "is not a list",
+# For what pydantic finds most often.
+_FOUND = {
+    "is not true or false": ("bool_parsing", "bool_type"),
+    "is not an object": ("dict_type", "model_attributes_type", "model_type"),
+    "is not known": ("enum", "literal_error"),
+    "is not a number": ("float_parsing", "float_type"),
+    "is not a whole number": ("int_from_float", "int_parsing", "int_type"),
+    "is too small": ("greater_than", "greater_than_equal"),
+    "is too large": ("less_than", "less_than_equal"),
+    "is not a list": ("list_type", "tuple_type"),
+    "is not a text": ("string_type",),
+    "is too long": ("string_too_long",),
+    "is too short": ("string_too_short",),
+    "has too many entries": ("too_long",),
+    "has too few entries": ("too_short",),
 }
+_WORDS = {kind: words for words, kinds in _FOUND.items() for kind in kinds}
 
 # The first that matches counts, so the more special come first.
 _KINDS: tuple[tuple[type[SchedulearnError], int, str, str], ...] = (

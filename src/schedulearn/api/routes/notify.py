@@ -6,13 +6,10 @@ from pydantic import Field
 
 from schedulearn.api.body.fields import Strict
 from schedulearn.api.body.kinds import AddressField
-from schedulearn.api.common.answers import answer
 from schedulearn.api.common.deps import Gate, NameFilter, Person
 from schedulearn.api.common.router import Router
-from schedulearn.service.gateway.views import Notice
-from schedulearn.service.notify.subscriptions import MOST, NotifyView
+from schedulearn.service.notify.subscriptions import MOST
 from schedulearn.wire import types
-from schedulearn.wire.words import iso
 
 router = Router(prefix="/notify", tags=["notify"])
 Addresses = Annotated[list[AddressField], Field(max_length=MOST)]
@@ -26,13 +23,13 @@ class NotifyIn(Strict):
 @router.get("", responses={404: {}})
 def show(caller: Person, gateway: Gate, user: NameFilter | None = None) -> types.Notify:
     """Whom the caller wants to be told, and the last notices. Of another user for administrators only."""
-    return _out(gateway.notify.view(caller, user))
+    return gateway.notify.view(caller, user)
 
 
 @router.put("", responses={404: {}})
 def change(wanted: NotifyIn, caller: Person, gateway: Gate) -> types.Notify:
     """Instead of the addresses before."""
-    return _out(gateway.notify.set(caller, wanted.user, wanted.addresses))
+    return gateway.notify.set(caller, wanted.user, wanted.addresses)
 
 
 @router.get("/secret")
@@ -51,14 +48,3 @@ def new_secret(caller: Person, gateway: Gate) -> types.Secret:
 def test(caller: Person, gateway: Gate) -> types.Tested:
     """Tell all of the caller's addresses that this is a test."""
     return types.Tested(addresses=gateway.notify.test(caller))
-
-
-def _out(view: NotifyView) -> types.Notify:
-    return answer(types.Notify, view, allowed=list(view.rules), notices=[_notice(notice) for notice in view.notices])
-
-
-def _notice(notice: Notice) -> types.Notice:
-    content = {name: notice.content[name] for name in ("id", "type", "text")}
-    return answer(
-        types.Notice, notice, **content, next_try_at=iso(notice.due_at) if notice.state == "waiting" else None
-    )

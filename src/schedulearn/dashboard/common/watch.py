@@ -1,18 +1,17 @@
 """Watching one job: each look asks only for what can have changed since the last one."""
 
 import codecs
-import re
 import time
 from dataclasses import dataclass, field
 
 from schedulearn.client import FINISHED, Client, types
+from schedulearn.wire.clean import ESCAPES
 
 _USAGE_EVERY = 5.0  # seconds: the service looks at workers no more often
 _EXPLAIN_EVERY = 3.0
 _TAIL = 1000  # lines of output that a page begins with
 _MOST_ATTEMPTS = 20  # whose use is shown
 _MOST_CURVES, _MOST_WORKERS = 50, 100  # that are shown
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 
 class OutputReader:
@@ -45,7 +44,7 @@ class OutputReader:
 
 def plain(text: str) -> str:
     """Without colours and without what a progress bar has overwritten."""
-    *lines, last = _ESCAPES.sub("", text).split("\n")
+    *lines, last = ESCAPES.sub("", text).split("\n")
     return "\n".join([*(_left_of(line.removesuffix("\r")) for line in lines), _left_of(last)])
 
 

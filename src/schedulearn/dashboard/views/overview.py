@@ -9,7 +9,7 @@ from schedulearn.dashboard.views.parts import START, bar, cores, empty, panel
 from schedulearn.dashboard.views.servers import Words, by_job
 from schedulearn.dashboard.views.table import table
 from schedulearn.wire import types
-from schedulearn.wire.words import instant, size
+from schedulearn.wire.words import WITH_WORKERS, instant, size
 
 
 def now_of(seen: types.Overview) -> datetime:
@@ -21,7 +21,7 @@ def now_of(seen: types.Overview) -> datetime:
 
 def totals(seen: types.Overview) -> Safe:
     counts, nodes = seen["counts"], [node for node in seen["nodes"] if node["state"] != "lost"]
-    active = sum(counts.get(state, 0) for state in ("starting", "running", "paused", "stopping"))
+    active = sum(counts.get(state, 0) for state in WITH_WORKERS)
     tiles = [
         _tile("Running", active, "/jobs?state=running"),
         _tile("Queued", counts.get("queued", 0), "/jobs?state=queued"),
@@ -89,7 +89,7 @@ def trouble(seen: types.Overview) -> Safe:
 
 def running(seen: types.Overview) -> Safe:
     held = by_job(seen["holders"])
-    jobs, total = seen["running"], sum(seen["counts"].get(s, 0) for s in ("starting", "running", "paused", "stopping"))
+    jobs, total = seen["running"], sum(seen["counts"].get(state, 0) for state in WITH_WORKERS)
     if not jobs:
         return panel("Running", empty("No job is running. Start one: ", START))
     rows = [Shown(job, now_of(seen), held.get(job["id"], ())) for job in jobs]

@@ -16,7 +16,6 @@ from schedulearn.store import Actor as Actor
 from schedulearn.store import AuditFilter as AuditFilter
 from schedulearn.store import Curve as Curve
 from schedulearn.store import JobRow as JobRow
-from schedulearn.store import Notice as Notice
 from schedulearn.store import Point as Point
 from schedulearn.store import Progress as Progress
 from schedulearn.store import Span as Span

@@ -1,29 +1,18 @@
 """Which addresses a user may name, and where users want notices sent."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from schedulearn.core.domain.errors import InvalidSpec, NotFound
 from schedulearn.core.domain.notice import PUBLIC, Address, Cover, cover, parse_address
 from schedulearn.service.common.auth import Caller
 from schedulearn.service.notify import content, webhook
 from schedulearn.store import NewNotice, Notice, Store
+from schedulearn.wire import types
+from schedulearn.wire.words import iso
 
 RULES, MAIL = "allow_notify", "mail_command_set"  # settings: what the scheduler's process was started with
 MOST = 20  # addresses of one user
 _SHOWN = 20  # notices
-
-
-@dataclass(frozen=True, slots=True)
-class NotifyView:
-    """What a user sees of it."""
-
-    user: str
-    addresses: tuple[str, ...]
-    given: tuple[str, ...]
-    rules: tuple[str, ...]
-    mail: bool  # whether e-mails can be sent
-    notices: list[Notice]  # the newest first
 
 
 class Subscriptions:
@@ -45,14 +34,19 @@ class Subscriptions:
             if not (caller.is_admin or is_given(address, given)) and cover(address, rules) is Cover.NO:
                 raise InvalidSpec(field, f"{address.target} is not among what {caller.name} may use", _known(rules))
 
-    def view(self, caller: Caller, user: str | None) -> NotifyView:
+    def view(self, caller: Caller, user: str | None) -> types.Notify:
         name = self._owner(caller, user)
         wanted = self._store.subscription(name)
-        notices = self._store.notices_of(name, _SHOWN)
-        mails = bool(self._store.setting(MAIL, False))
-        return NotifyView(name, wanted.addresses, wanted.given, tuple(self._rules()), mails, notices)
+        return types.Notify(
+            user=name,
+            addresses=list(wanted.addresses),
+            given=list(wanted.given),
+            allowed=self._rules(),
+            mail=bool(self._store.setting(MAIL, False)),
+            notices=[_shown(notice) for notice in self._store.notices_of(name, _SHOWN)],
+        )
 
-    def set(self, caller: Caller, user: str | None, addresses: Sequence[str]) -> NotifyView:
+    def set(self, caller: Caller, user: str | None, addresses: Sequence[str]) -> types.Notify:
         """Instead of those before. What an administrator gives another user needs no rule, now or later."""
         name = self._owner(caller, user)
         self.check(caller, addresses, "addresses")
@@ -89,6 +83,20 @@ def secret_of(store: Store, user: str, new: bool = False) -> str:
     """With which the user's webhooks are signed; made when it is first needed."""
     known = store.subscription(user).secret
     return known if known and not new else store.keep_secret(user, webhook.new_secret(), renew=new)
+
+
+def _shown(notice: Notice) -> types.Notice:
+    return types.Notice(
+        id=notice.content["id"],
+        type=notice.content["type"],
+        text=notice.content["text"],
+        address=notice.address,
+        created_at=iso(notice.created_at),
+        state=notice.state,
+        tries=notice.tries,
+        next_try_at=iso(notice.due_at) if notice.state == "waiting" else None,
+        problem=notice.problem,
+    )
 
 
 def is_given(address: Address, given: Iterable[str]) -> bool:

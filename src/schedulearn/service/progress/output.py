@@ -12,6 +12,7 @@ from typing import NamedTuple
 from schedulearn.core.domain.spec import Metric
 from schedulearn.service.progress.pattern import compile_pattern
 from schedulearn.service.progress.tags import is_foreign, likeness
+from schedulearn.wire.clean import ESCAPES
 
 LONGEST = 512  # characters of a line that are looked at
 # What a job prints must not make these slow: no two repetitions in a row can take the same characters, and where they
@@ -20,7 +21,6 @@ _NUMBER = r"([-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:e[-+]?\d++)?|nan|[-+]?inf(?:inity
 _COUNTED = r"(\d{1,15})\s*/\s*(\d{1,15}|\?|-+|Unknown)"  # batch and how many there are
 _EPOCH = r"\bepoch\b[\s:=#\[(]*(\d{1,15})"
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _PLAIN_STEP = re.compile(
     r"\b(?:global[_ ]?step|step|iter(?:ation)?|epoch|batch)\b[\s:=#\[(]*(\d{1,15})(?!\d)", re.IGNORECASE
 )
@@ -44,7 +44,7 @@ def usual_pattern(name: str) -> re.Pattern[str]:
 
 def clean(raw: bytes) -> str:
     """As a person sees it: without colours and other commands to the terminal."""
-    text = _ANSI.sub("", raw[: LONGEST * 4].decode("utf-8", "replace")).replace("\b", "")
+    text = ESCAPES.sub("", raw[: LONGEST * 4].decode("utf-8", "replace")).replace("\b", "")
     return text[:LONGEST]
 
 
