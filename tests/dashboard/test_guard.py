@@ -17,7 +17,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from schedulearn.dashboard.access.session import Origin, Session
+from schedulearn.dashboard.access.session import Session, Source
 from schedulearn.dashboard.common.unseen import MOST
 from support.service import Service
 
@@ -88,14 +88,14 @@ def test_a_person_who_moves_on_asks_from_there() -> None:
     """Connections that are kept from before are not used again."""
     asked = []
 
-    def connect(_: str, origin: Origin) -> Any:
-        return SimpleNamespace(origin=origin, close=lambda: asked.append(("closed", origin.address)))
+    def connect(_: str, source: Source) -> Any:
+        return SimpleNamespace(source=source, close=lambda: asked.append(("closed", source.address)))
 
     async def visit_twice() -> None:
-        session = Session(connect, "token", cast(Any, {}), Origin("10.0.0.1"))
+        session = Session(connect, "token", cast(Any, {}), Source("10.0.0.1"))
         for address in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
-            session.move(Origin(address))
-            await session.ask(lambda client: asked.append(("asked", cast(Any, client).origin.address)))
+            session.move(Source(address))
+            await session.ask(lambda client: asked.append(("asked", cast(Any, client).source.address)))
 
     asyncio.run(visit_twice())
     assert asked == [("asked", "10.0.0.1"), ("asked", "10.0.0.1"), ("closed", "10.0.0.1"), ("asked", "10.0.0.2")]

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from schedulearn.asgi import TRUST, bounded
 from schedulearn.client import ServiceUnreachable
 from schedulearn.dashboard.access.logins import LogIns
-from schedulearn.dashboard.access.session import KEY, Origin, Session, Sessions
+from schedulearn.dashboard.access.session import KEY, Session, Sessions, Source
 
 # What needs no log-in: nothing of any user. A folder ends with a slash.
 OPEN = ("/login", "/static/", "/favicon.ico")
@@ -83,8 +83,8 @@ def address_in(scope: Scope) -> str:
     return str((scope.get("client") or ("",))[0])
 
 
-def origin_in(scope: Scope) -> Origin:
-    return Origin(address_in(scope), "x-forwarded-for" in Headers(scope=scope))
+def source_in(scope: Scope) -> Source:
+    return Source(address_in(scope), "x-forwarded-for" in Headers(scope=scope))
 
 
 def login_address(wanted: str, ended: bool = False) -> str:
@@ -142,7 +142,7 @@ class Guard:
         if found is None:
             return None
         try:
-            session = await self._sessions.find(found.token, origin_in(scope))
+            session = await self._sessions.find(found.token, source_in(scope))
         except ServiceUnreachable as problem:
             return problem
         if session is None:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from schedulearn.client import ApiError, Client, ClientError, ServiceUnreachable, types
-from schedulearn.dashboard.access.guard import address_in, cookie_for, cookie_name, is_secure, login_in, origin_in
+from schedulearn.dashboard.access.guard import address_in, cookie_for, cookie_name, is_secure, login_in, source_in
 from schedulearn.dashboard.access.logins import LogIns
 from schedulearn.dashboard.access.session import Sessions
 from schedulearn.dashboard.views.markup import Safe, el, join
@@ -31,7 +31,7 @@ def login_routes(sessions: Sessions, logins: LogIns) -> APIRouter:
     def show(request: Request, once: str = "", next: str = "/", ended: str = "") -> Response:
         """The form. A one-time code is not used up yet: programs that only preview a link would do that too."""
         try:
-            _knock(sessions.connect("-", origin_in(request.scope)))
+            _knock(sessions.connect("-", source_in(request.scope)))
         except ServiceUnreachable as problem:
             return away_page(str(problem))
         return _button(once) if once else _form(next, _ENDED if ended else "")
@@ -41,7 +41,7 @@ def login_routes(sessions: Sessions, logins: LogIns) -> APIRouter:
         form = parse_qs((await request.body())[:_TOO_LONG].decode("utf-8", "replace"))
         once, token, wanted = (form.get(name, [""])[0].strip() for name in ("once", "token", "next"))
         try:
-            client = sessions.connect(token if _A_TOKEN.fullmatch(token) else "-", origin_in(request.scope))
+            client = sessions.connect(token if _A_TOKEN.fullmatch(token) else "-", source_in(request.scope))
             made = await asyncio.to_thread(_redeem, client, once)
             login = await asyncio.to_thread(logins.add, made, address_in(request.scope))
             return _welcome(request, login, wanted)
@@ -62,7 +62,7 @@ def login_routes(sessions: Sessions, logins: LogIns) -> APIRouter:
         if found:
             sessions.forget(found.token)
             # It may be gone already, or ends later: no browser has it any more.
-            with suppress(ClientError), sessions.connect(found.token, origin_in(request.scope)) as client:
+            with suppress(ClientError), sessions.connect(found.token, source_in(request.scope)) as client:
                 client.revoke_token(found.number)
         return answer
 

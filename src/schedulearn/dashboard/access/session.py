@@ -20,7 +20,7 @@ _MOST = 1000  # people who are remembered
 _MOST_IDLE = 4  # kept connections of one person
 
 
-class Origin(NamedTuple):
+class Source(NamedTuple):
     """Where a browser asks from."""
 
     address: str  # that of the proxy, behind one
@@ -35,8 +35,8 @@ class Origin(NamedTuple):
 class Session:
     """A user that is logged in."""
 
-    def __init__(self, connect: Callable[[str, Origin], Client], token: str, user: types.User, origin: Origin) -> None:
-        self.user, self.origin = user, origin
+    def __init__(self, connect: Callable[[str, Source], Client], token: str, user: types.User, source: Source) -> None:
+        self.user, self.source = user, source
         self.checked_at = time.monotonic()
         self.sockets = 0  # open pages
         self._connect, self._token = connect, token
@@ -49,15 +49,15 @@ class Session:
         return await asyncio.to_thread(self._call, call)
 
     def _call(self, call: Callable[[Client], T]) -> T:
-        origin = self.origin
+        source = self.source
         try:
             client = self._idle.get_nowait()
         except Empty:
-            client = self._connect(self._token, origin)
+            client = self._connect(self._token, source)
         try:
             return call(client)
         finally:
-            if self._idle.qsize() < _MOST_IDLE and origin == self.origin:
+            if self._idle.qsize() < _MOST_IDLE and source == self.source:
                 self._idle.put(client)
             else:
                 client.close()
@@ -69,10 +69,10 @@ class Session:
                 self._seen = time.monotonic(), await self.ask(Client.overview)
             return self._seen[1]
 
-    def move(self, origin: Origin) -> None:
+    def move(self, source: Source) -> None:
         """The browser asks from elsewhere, or by another way, than before."""
-        if origin != self.origin:
-            self.origin = origin
+        if source != self.source:
+            self.source = source
             self.close()
 
     def close(self) -> None:
@@ -90,28 +90,28 @@ class Sessions:
         self._url, self._key = url, key
         self._known: OrderedDict[str, Session] = OrderedDict()
 
-    def connect(self, token: str, origin: Origin) -> Client:
+    def connect(self, token: str, source: Source) -> Client:
         """A client for a browser there."""
         client = Client(self._url, token, _TIMEOUT)
-        client.send_along(origin.headers(self._key))
+        client.send_along(source.headers(self._key))
         return client
 
-    async def find(self, token: str, origin: Origin) -> Session | None:
+    async def find(self, token: str, source: Source) -> Session | None:
         """None if the service does not know the token (any more). ServiceUnreachable if it cannot be asked."""
         session = self._known.get(token)
         if session:
-            session.move(origin)
+            session.move(source)
         if session and time.monotonic() - session.checked_at < _TRUST:
             return session
         try:
-            user = await asyncio.to_thread(self._who, token, origin)
+            user = await asyncio.to_thread(self._who, token, source)
         except ApiError as problem:
             if problem.status != 401:  # a proxy has trouble: that ends no log-in
                 raise ServiceUnreachable(str(problem)) from problem
             self.forget(token)
             return None
         if session is None:
-            session = self._known[token] = Session(self.connect, token, user, origin)
+            session = self._known[token] = Session(self.connect, token, user, source)
             if len(self._known) > _MOST:
                 self._known.popitem(last=False)[1].close()
         session.user, session.checked_at = user, time.monotonic()
@@ -121,6 +121,6 @@ class Sessions:
         if session := self._known.pop(token, None):
             session.close()
 
-    def _who(self, token: str, origin: Origin) -> types.User:
-        with self.connect(token, origin) as client:
+    def _who(self, token: str, source: Source) -> types.User:
+        with self.connect(token, source) as client:
             return client.whoami()

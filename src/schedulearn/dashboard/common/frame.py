@@ -1,7 +1,7 @@
 """What every page has: the bar at the top, a line for trouble, and the loop that keeps it fresh."""
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from fastapi import Request
 from nicegui import ui
@@ -24,21 +24,14 @@ _HEAD = (
 )
 
 
-class Place(NamedTuple):
-    """A page in the bar."""
-
-    address: str
-    title: str
-
-
-PLACES = [
-    Place("/", "Overview"),
-    Place("/jobs", "Jobs"),
-    Place("/timeline", "Timeline"),
-    Place("/submit", "Submit"),
-    Place("/policies", "Policies"),
-    Place("/results", "Results"),
-]
+PLACES = {  # in the bar
+    "/": "Overview",
+    "/jobs": "Jobs",
+    "/timeline": "Timeline",
+    "/submit": "Submit",
+    "/policies": "Policies",
+    "/results": "Results",
+}
 
 
 def serve(address: str, page: Callable[..., Awaitable[None]]) -> None:
@@ -105,8 +98,8 @@ class Frame:
 
 def _bar(user: types.User, here: str) -> Safe:
     links = [
-        el("a", place.title, href=place.address, aria_current="page" if place.address == here else None)
-        for place in PLACES
+        el("a", title, href=address, aria_current="page" if address == here else None)
+        for address, title in PLACES.items()
     ]
     return join(
         el("a", el("img", src="/static/icon.svg", alt=""), el("span", "Schedulearn"), class_="brand", href="/"),
