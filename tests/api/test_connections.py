@@ -208,8 +208,8 @@ def test_one_user_cannot_have_it_all(run: Any, problem: Any, eventually: Any) ->
 
 def test_requests_at_once_are_counted_until_their_end() -> None:
     async def inner(scope: Any, receive: Any, send: Any) -> None:
-        scope[SLOT].show(scope["caller"])
-        scope[SLOT].show(scope["caller"])  # once for each request, however often it is asked who it is
+        scope[SLOT].take(scope["caller"])
+        scope[SLOT].take(scope["caller"])  # once for each request, however often it is asked who it is
         await scope["wait"]()
 
     async def check() -> None:

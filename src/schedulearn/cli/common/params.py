@@ -7,10 +7,8 @@ from typing import Annotated, Any
 from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.verb import option
 
-Params = Annotated[
-    list[str] | None,
-    option("KEY=VALUE", "A parameter; KEY=@FILE takes numbers from a file, one a line. Repeatable."),
-]
+PARAM = ("KEY=VALUE", "A parameter; KEY=@FILE takes numbers from a file, one a line. Repeatable.")
+Params = Annotated[list[str] | None, option(*PARAM)]
 
 
 def params_of(given: list[str]) -> dict[str, Any]:

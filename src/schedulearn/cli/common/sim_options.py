@@ -3,13 +3,13 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import note
-from schedulearn.cli.common.params import Params, params_of
+from schedulearn.cli.common.params import PARAM, params_of
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import option
 
@@ -17,72 +17,68 @@ if TYPE_CHECKING:
     from schedulearn.lab.sim.run import BadRequest, Study
 
 Text = str | None
-Duration = str
 TRACE = ("FILE|synthetic:…", "The workload: a file, or generated, such as synthetic:philly?jobs=1000&load=0.9.")
 _STAGES = ("order", "allocate", "place", "share", "migrate")
 _MOST = 100_000  # jobs of the history, the newest
 _SHOWN = 5  # malformed rows, and jobs that are too large, of which a line is shown
 
 
-def _options(
-    trace: Annotated[Text, option(*TRACE)] = None,
-    history: Annotated[
-        bool, typer.Option("--history", help="Replay what the service has run, instead of a trace.")
-    ] = False,
-    format: Annotated[
-        Text, option("NAME", "philly, elasticflow, pollux, tiresias, sacct, schedulearn. [default: by its header]")
-    ] = None,
-    profiles: Annotated[
-        Path | None, option("DIR", "Measured profiles of a pollux workload. [default: beside it]")
-    ] = None,
-    cluster: Annotated[Text, option("16x4|2x8c|FILE.yaml", "Nodes × GPUs, nodes × cores, or a list of nodes.")] = None,
-    order: Annotated[Text, option("NAME", "The order stage, instead of the policy's.")] = None,
-    allocate: Annotated[Text, option("NAME", "The allocate stage, likewise.")] = None,
-    place: Annotated[Text, option("NAME", "The place stage, likewise.")] = None,
-    share: Annotated[Text, option("NAME", "The share stage (CPU on a shared node): fair, flowcon.")] = None,
-    migrate: Annotated[Text, option("NAME", "The migrate stage: none, consolidate, specon.")] = None,
-    param: Params = None,
-    oracle: Annotated[
-        bool, typer.Option("--oracle", help="Policies know true durations, speed-ups and restart costs.")
-    ] = False,
-    elastic: Annotated[
-        bool,
-        typer.Option("--elastic", help="Let jobs without a range of workers have 1 to twice as many as they ask for."),
-    ] = False,
-    goodput: Annotated[
-        bool,
-        typer.Option("--goodput", help="Let the jobs of a pollux workload leave their batch size to the scheduler."),
-    ] = False,
-    restart_cost: Annotated[Duration, option("S", "Time lost when a job starts again.")] = "0",
-    first_start: Annotated[Duration, option("S", "Time lost when a job starts for the first time.")] = "0",
-    rounds: Annotated[Duration, option("S", "Decide only so often; 0: whenever something happens.")] = "0",
-    like: Annotated[Text, option("pollux", "The settings of another simulator, where you name none.")] = None,
-    checkpoint_every: Annotated[
-        Duration, option("S", "Work between two checkpoints; 0: a job saves when it is stopped.")
-    ] = "0",
-    locality_penalty: Annotated[
-        float, option("X", "Share of its speed that a job on several nodes loses, 0 to 1.")
-    ] = 0.0,
-    bandwidth: Annotated[
-        float | None,
-        option("GBIT", "Network of each node in Gbit/s: what it costs to exchange gradients across nodes."),
-    ] = None,
-    gpu_use: Annotated[
-        float, option("X", "The part of a GPU that a job keeps busy, where the trace does not say: for gandiva-pack.")
-    ] = 1.0,
-    node_mtbf: Annotated[Duration, option("S", "Mean time between failures of a node; 0: none.")] = "0",
-    node_repair: Annotated[Duration, option("S", "Time until a failed node is back.")] = "1h",
-    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of all random numbers.")] = None,
-    jobs: Annotated[int | None, option("N", "Only the first N jobs.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse a trace with malformed rows.")] = False,
-    out: Annotated[Path | None, option("DIR", "Write CSV files and report.html there.")] = None,
-) -> None:
-    """Only its signature is used."""
+class _Option(NamedTuple):
+    name: str
+    kind: Any
+    usual: Any
+    metavar: str  # of a switch: ""
+    help: str
+    least: int | None = None
 
 
-sim_options = list(inspect.signature(_options).parameters.values())
+_OPTIONS = (
+    _Option("trace", Text, None, *TRACE),
+    _Option("history", bool, False, "", "Replay what the service has run, instead of a trace."),
+    _Option("format", Text, None, "NAME",
+            "philly, elasticflow, pollux, tiresias, sacct, schedulearn. [default: by its header]"),
+    _Option("profiles", Path | None, None, "DIR", "Measured profiles of a pollux workload. [default: beside it]"),
+    _Option("cluster", Text, None, "16x4|2x8c|FILE.yaml", "Nodes × GPUs, nodes × cores, or a list of nodes."),
+    _Option("order", Text, None, "NAME", "The order stage, instead of the policy's."),
+    _Option("allocate", Text, None, "NAME", "The allocate stage, likewise."),
+    _Option("place", Text, None, "NAME", "The place stage, likewise."),
+    _Option("share", Text, None, "NAME", "The share stage (CPU on a shared node): fair, flowcon."),
+    _Option("migrate", Text, None, "NAME", "The migrate stage: none, consolidate, specon."),
+    _Option("param", list[str] | None, None, *PARAM),
+    _Option("oracle", bool, False, "", "Policies know true durations, speed-ups and restart costs."),
+    _Option("elastic", bool, False, "",
+            "Let jobs without a range of workers have 1 to twice as many as they ask for."),
+    _Option("goodput", bool, False, "", "Let the jobs of a pollux workload leave their batch size to the scheduler."),
+    _Option("restart_cost", str, "0", "S", "Time lost when a job starts again."),
+    _Option("first_start", str, "0", "S", "Time lost when a job starts for the first time."),
+    _Option("rounds", str, "0", "S", "Decide only so often; 0: whenever something happens."),
+    _Option("like", Text, None, "pollux", "The settings of another simulator, where you name none."),
+    _Option("checkpoint_every", str, "0", "S", "Work between two checkpoints; 0: a job saves when it is stopped."),
+    _Option("locality_penalty", float, 0.0, "X", "Share of its speed that a job on several nodes loses, 0 to 1."),
+    _Option("bandwidth", float | None, None, "GBIT",
+            "Network of each node in Gbit/s: what it costs to exchange gradients across nodes."),
+    _Option("gpu_use", float, 1.0, "X",
+            "The part of a GPU that a job keeps busy, where the trace does not say: for gandiva-pack."),
+    _Option("node_mtbf", str, "0", "S", "Mean time between failures of a node; 0: none."),
+    _Option("node_repair", str, "1h", "S", "Time until a failed node is back."),
+    _Option("seed", int | None, None, "N", "Seed of all random numbers.", 0),
+    _Option("jobs", int | None, None, "N", "Only the first N jobs."),
+    _Option("strict", bool, False, "", "Refuse a trace with malformed rows."),
+    _Option("out", Path | None, None, "DIR", "Write CSV files and report.html there."),
+)  # fmt: skip
+# What the study is told as it was written; of the others it is told what they mean.
+_AS_WRITTEN = {one.name for one in _OPTIONS} - {"trace", "history", *_STAGES, "param", "out"}
+
+
+def _parameter(one: _Option) -> inspect.Parameter:
+    switch = "--" + one.name.replace("_", "-")
+    asked = option(one.metavar, one.help, min=one.least) if one.metavar else typer.Option(switch, help=one.help)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(one.name, kind, default=one.usual, annotation=Annotated[one.kind, asked])
+
+
+sim_options = [_parameter(one) for one in _OPTIONS]
 several_options = [one for one in sim_options if one.name != "trace"]  # of a verb that takes several
-_NAMES = {one.name for one in sim_options}
 
 
 def study_of(given: Mapping[str, Any], policies: list[str]) -> "Study":
@@ -104,16 +100,13 @@ def studies_of(given: Mapping[str, Any], policies: list[str], traces: Sequence[s
     from schedulearn.lab.sim.run import BadRequest, Request
     from schedulearn.lab.sim.several import prepare_all
 
-    names = ("format", "profiles", "oracle", "elastic", "goodput", "restart_cost", "first_start", "rounds", "like",
-             "checkpoint_every", "locality_penalty", "bandwidth", "gpu_use", "node_mtbf", "node_repair", "seed", "jobs",
-             "strict", "cluster")  # fmt: skip
     request = Request(
         policies=policies,
         history=_history() if given["history"] else None,
         stages={stage: given[stage] for stage in _STAGES if given[stage]},
         params=params_of(given["param"] or []),
         timeline=given["out"] is not None and len(traces) < 2 and seeds < 2,
-        **{name: given[name] for name in names},
+        **{name: given[name] for name in _AS_WRITTEN},
     )
     try:
         studies = prepare_all(request, traces or [""], seeds)
@@ -142,7 +135,7 @@ def failure_of(error: "BadRequest") -> Failure:
     elif kind in ("preset", "policy", "policies"):
         option = "--policy"
     else:
-        option = f"--{kind.replace('_', '-')}" if kind in _NAMES else f"--trace …{kind}="
+        option = f"--{kind.replace('_', '-')}" if kind in {one.name for one in _OPTIONS} else f"--trace …{kind}="
     return Failure(error.problem, field=option, allowed=error.allowed)
 
 
