@@ -7,10 +7,12 @@ import pytest
 
 # What is raised in `__del__` is thrown away.
 LOSE = """
-import os, signal, socket
+import os, signal
+from pathlib import Path
 from schedulearn.api import server
 from schedulearn.api.http.connections import limits_for_this_process
 from schedulearn.api.http.ending import end_on_signals, told_to_end
+from schedulearn.service.common.config import Options
 
 class Cleared:
     def __del__(self):
@@ -30,9 +32,7 @@ except KeyboardInterrupt:
     pass
 print("over")
 """
-SERVE = (
-    "server._run(app, socket.create_server(('127.0.0.1', 0)), 'info', limits_for_this_process(), lambda: None, None)"
-)
+SERVE = "server._Address(Options(Path(), port=0)).run(app, limits_for_this_process(), lambda: None)"
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from schedulearn.pinned import with_pin
 from schedulearn.service.common.config import Options
 from schedulearn.service.common.roles import refuse_if_taken
 from schedulearn.service.runtime import Runtime
-from schedulearn.service.upkeep.certificate import Certificate, certificate_for
+from schedulearn.service.upkeep.certificate import certificate_for
 from schedulearn.service.upkeep.housekeeping import Storage
 
 _GRACE_FOR_STREAMS = 2  # seconds that open streams get when the service stops
@@ -54,36 +54,66 @@ def serve(
     logging.getLogger("schedulearn").setLevel(options.log_level.upper())
     refuse_if_taken(options)  # before anything else, or the port would be blamed
     limits = limits_for_this_process()
-    shown = certificate_for(options) if options.listens else None
-    tls = shown.context() if shown else None
-    listening = _listen(options) if "api" in options.roles else None
+    address = _Address(options)
     with Runtime(options) as runtime:
-        url = _url(options.host, listening, tls) if listening else None
-        pin = shown.pin if shown else ""
-        if url:
-            runtime.publish(with_pin(url, pin), _url_for_jobs(options, shown))
+        if address.url:
+            runtime.publish(address.pinned, address.for_jobs())
         if "scheduler" in options.roles:
             runtime.start_scheduler(on_end=lambda: os.kill(os.getpid(), signal.SIGTERM))
-        if listening and url:
-            gateway = runtime.gateway()
-            link = f"{url}/login?once={gateway.logins.issue_for(gateway.accounts.an_admin())['code']}" if page else None
-            warnings = [*runtime.warnings, *(shown.warnings() if shown else [])]
-            announce(Started(url, runtime.first_token, runtime.storage(), link, pin, warnings))
-            app = create_app(gateway, limits.total)
-            whole = beside(app, page(with_pin(url, pin), gateway.page_key)) if page else app
-            _run(guarded_names(whole, options), listening, options.log_level, limits, gateway.close, tls)
-        else:
+        if not address.url:
             announce(Started(None, runtime.first_token, runtime.storage(), warnings=runtime.warnings))
             _wait_for_signal()
+            return
+        gateway, url = runtime.gateway(), address.url
+        link = f"{url}/login?once={gateway.logins.issue_for(gateway.accounts.an_admin())['code']}" if page else None
+        warnings = [*runtime.warnings, *address.warnings]
+        announce(Started(url, runtime.first_token, runtime.storage(), link, address.pin, warnings))
+        app = create_app(gateway, limits.total)
+        whole = beside(app, page(address.pinned, gateway.page_key)) if page else app
+        address.run(guarded_names(whole, options), limits, gateway.close)
 
 
 def serve_page(page: ASGIApp, options: Options, announce: Callable[[str, str, Sequence[str]], None]) -> None:
     """The page alone, for a service that runs elsewhere. Tells its address, its certificate's fingerprint, warnings."""
-    shown = certificate_for(options)
-    tls = shown.context() if shown else None
-    listening = _listen(options)
-    announce(_url(options.host, listening, tls), shown.pin if shown else "", shown.warnings() if shown else [])
-    _run(page, listening, options.log_level, limits_for_this_process(), lambda: None, tls)
+    address = _Address(options)
+    announce(address.url, address.pin, address.warnings)
+    address.run(page, limits_for_this_process(), lambda: None)
+
+
+class _Address:
+    """Where this process listens; nowhere, if it has neither API nor page."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._shown = certificate_for(options) if options.listens else None
+        self._tls = self._shown.context() if self._shown else None
+        self._listening = _listen(options) if options.listens else None
+        self.pin = self._shown.pin if self._shown else ""
+        self.warnings = self._shown.warnings() if self._shown else []
+
+    @property
+    def url(self) -> str:
+        """For this machine: one that listens everywhere is reached over loopback."""
+        if self._listening is None:
+            return ""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._options.host, self._options.host)
+        scheme = "https" if self._tls else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._listening.getsockname()[1]}"
+
+    @property
+    def pinned(self) -> str:
+        return with_pin(self.url, self.pin)
+
+    def for_jobs(self) -> str:
+        """What was said, "" if nothing. No authority vouches for a certificate that we made: jobs have to know it."""
+        url = self._options.url
+        return with_pin(url, self.pin) if self._options.tls and url.startswith("https:") and "#" not in url else url
+
+    def run(self, app: ASGIApp, limits: Limits, on_exit: Callable[[], None]) -> None:
+        assert self._listening, "there is something to serve"
+        make_server(app, limits, on_exit, self._tls, self._options.log_level).run(sockets=[self._listening])
+        if told_to_end():  # before the server took signals over
+            raise KeyboardInterrupt
 
 
 def beside(api: ASGIApp, page: ASGIApp) -> ASGIApp:
@@ -112,33 +142,6 @@ def _listen(options: Options) -> socket.socket:
         }.get(error.errno or 0, f"cannot listen on {options.host}:{options.port}: {error.strerror}")
         raise SchedulearnError(why) from error
     return listening
-
-
-def _url(host: str, listening: socket.socket, tls: ssl.SSLContext | None) -> str:
-    """The address for this machine: one that listens everywhere is reached over loopback."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    scheme = "https" if tls else "http"
-    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-
-
-def _url_for_jobs(options: Options, shown: Certificate | None) -> str:
-    """What was said, "" if nothing. No authority vouches for a certificate that was made here: jobs have to know it."""
-    if shown and options.tls and options.url.startswith("https:") and "#" not in options.url:
-        return with_pin(options.url, shown.pin)
-    return options.url
-
-
-def _run(
-    app: ASGIApp,
-    listening: socket.socket,
-    log_level: str,
-    limits: Limits,
-    on_exit: Callable[[], None],
-    tls: ssl.SSLContext | None,
-) -> None:
-    make_server(app, limits, on_exit, tls, log_level).run(sockets=[listening])
-    if told_to_end():  # before the server took signals over
-        raise KeyboardInterrupt
 
 
 def make_server(

@@ -12,7 +12,7 @@ from pathlib import Path
 from schedulearn.core.domain.events import Event
 from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.folders import has_files
-from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, write_json
 from schedulearn.executors.fleet import Fleet
 from schedulearn.executors.process.view import detect_mounts
 from schedulearn.service.common.auth import hash_token, new_token
@@ -109,11 +109,7 @@ class Runtime:
         """Add to the file that lets the command line on this machine just work. It holds a secret."""
         path = self.folder.client_file
         known = _read(path) or {}
-        temporary = path.with_suffix(".tmp")
-        temporary.unlink(missing_ok=True)
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            json.dump({**known, **values}, file)
-        temporary.replace(path)
+        write_json(path, {**known, **values}, 0o600)
 
     def _drop_damaged_client_file(self) -> bool:
         """Without it this machine's command line could not be used, and the token in the file is known nowhere else."""

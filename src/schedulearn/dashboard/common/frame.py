@@ -10,13 +10,11 @@ from schedulearn.client import ApiError, Client, NoSuchJob, ServiceUnreachable, 
 from schedulearn.dashboard.access.guard import login_address
 from schedulearn.dashboard.access.session import KEY, Session
 from schedulearn.dashboard.common.live import Live
-from schedulearn.dashboard.common.unseen import counted
 from schedulearn.dashboard.views.markup import Safe, el, join
 from schedulearn.dashboard.views.parts import panel
 
 T = TypeVar("T")
 EVERY = 1.0  # seconds between two looks
-_PATIENCE = 120.0  # seconds
 _HEAD = (
     '<link rel="stylesheet" href="/static/page.css">'
     '<link rel="icon" href="/static/icon.svg">'
@@ -32,11 +30,6 @@ PLACES = {  # in the bar
     "/policies": "Policies",
     "/results": "Results",
 }
-
-
-def serve(address: str, page: Callable[..., Awaitable[None]]) -> None:
-    """This page, there. A service that answers slowly delays it; the library would rather show an error."""
-    ui.page(address, response_timeout=_PATIENCE)(counted(page))
 
 
 class Frame:

@@ -6,7 +6,7 @@ from fastapi import Request
 from nicegui import ui
 
 from schedulearn.client import FINISHED, NoSuchJob, types
-from schedulearn.dashboard.common.frame import Frame, serve
+from schedulearn.dashboard.common.frame import Frame
 from schedulearn.dashboard.common.live import Live, Output, columns, heading, redraw, section
 from schedulearn.dashboard.common.watch import JobWatch, OutputReader
 from schedulearn.dashboard.pages.actions import Actions
@@ -15,10 +15,6 @@ from schedulearn.dashboard.views import job as view
 from schedulearn.dashboard.views.markup import el
 
 _NUMBER = re.compile(r"0*[1-9][0-9]{0,14}")  # that a job may have
-
-
-def register() -> None:
-    serve("/jobs/{number}", job)
 
 
 async def job(request: Request, number: str) -> None:

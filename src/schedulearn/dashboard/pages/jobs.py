@@ -7,17 +7,13 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from schedulearn.client import Client, types
-from schedulearn.dashboard.common.frame import Frame, serve
+from schedulearn.dashboard.common.frame import Frame
 from schedulearn.dashboard.common.live import Live
 from schedulearn.dashboard.views.jobs import SIZE, Wanted, filters, jobs_table
 from schedulearn.dashboard.views.markup import join
 from schedulearn.dashboard.views.parts import panel
 
 _EVERY = 2.0  # seconds
-
-
-def register() -> None:
-    serve("/jobs", jobs)
 
 
 async def jobs(request: Request) -> None:

@@ -3,15 +3,11 @@
 from fastapi import Request
 from nicegui import ui
 
-from schedulearn.dashboard.common.frame import Frame, serve
+from schedulearn.dashboard.common.frame import Frame
 from schedulearn.dashboard.common.live import Live
 from schedulearn.dashboard.views import overview as view
 from schedulearn.dashboard.views.servers import servers as map_of_servers
 from schedulearn.wire import types
-
-
-def register() -> None:
-    serve("/", overview)
 
 
 async def overview(request: Request) -> None:

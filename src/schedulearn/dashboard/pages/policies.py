@@ -6,15 +6,11 @@ from fastapi import Request
 from nicegui import ui
 
 from schedulearn.client import Client, types
-from schedulearn.dashboard.common.frame import Frame, serve
+from schedulearn.dashboard.common.frame import Frame
 from schedulearn.dashboard.common.live import Live, action, columns, section
 from schedulearn.dashboard.pages.compare import Compare
 from schedulearn.dashboard.pages.switch import switch
 from schedulearn.dashboard.views import policies as view
-
-
-def register() -> None:
-    serve("/policies", policies)
 
 
 async def policies(request: Request) -> None:

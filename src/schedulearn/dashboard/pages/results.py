@@ -7,17 +7,12 @@ from nicegui import ui
 
 from schedulearn.client import ApiError, Client, types
 from schedulearn.dashboard.common import dialogs
-from schedulearn.dashboard.common.frame import Frame, serve
+from schedulearn.dashboard.common.frame import Frame
 from schedulearn.dashboard.common.live import Live, action
 from schedulearn.dashboard.views import studies as view
 from schedulearn.dashboard.views.parts import panel
 
 _EVERY = 2.0  # seconds
-
-
-def register() -> None:
-    serve("/results", results)
-    serve("/results/{name}", result)
 
 
 async def results(request: Request) -> None:

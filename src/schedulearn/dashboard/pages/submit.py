@@ -7,7 +7,7 @@ from fastapi import Request
 from nicegui import ui
 
 from schedulearn.client import ApiError, Client, MaybeSubmitted, NoSuchJob, new_key
-from schedulearn.dashboard.common.frame import Frame, serve
+from schedulearn.dashboard.common.frame import Frame
 from schedulearn.dashboard.common.live import Live, columns, section
 from schedulearn.dashboard.views import form
 from schedulearn.dashboard.views.markup import Safe, el, join
@@ -15,10 +15,6 @@ from schedulearn.dashboard.views.parts import job_link, panel
 
 _MAYBE = "No answer: the job may have been submitted. Submit it again, unchanged: it is never submitted twice."
 _PAUSE = 200  # milliseconds without a key until what was typed is looked at
-
-
-def register() -> None:
-    serve("/submit", submit)
 
 
 async def submit(request: Request, copy: str = "") -> None:

@@ -8,17 +8,13 @@ from nicegui import ui
 from nicegui.events import EChartPointClickEventArguments, GenericEventArguments
 
 from schedulearn.client import Client, types
-from schedulearn.dashboard.common.frame import Frame, serve
+from schedulearn.dashboard.common.frame import Frame
 from schedulearn.dashboard.common.live import Live, heading, redraw
 from schedulearn.dashboard.views import timeline as view
 from schedulearn.dashboard.views.markup import join
 from schedulearn.dashboard.views.parts import panel
 
 _STEPS = 600  # a live window moves on whenever it would move by one part of so many
-
-
-def register() -> None:
-    serve("/timeline", timeline)
 
 
 async def timeline(request: Request) -> None:
