@@ -10,8 +10,7 @@ from rich.cells import cell_len
 from schedulearn.cli.common.out import wrapped
 from schedulearn.cli.view import story
 from schedulearn.cli.view.jobs import status_line
-from schedulearn.cli.view.story import attempt_rows
-from schedulearn.cli.view.table import Cell, Column, fit, shown, table_lines
+from schedulearn.cli.view.table import Cell, Column, fit, rows_of, shown, table_lines
 from schedulearn.cli.view.text import broken, columns_of, shortened
 from schedulearn.wire import clean as terminal
 from schedulearn.wire import words
@@ -190,7 +189,8 @@ def test_what_is_best_depends_on_the_goal(metric, shown):
 )
 def test_workers_that_come_and_go(worker, text):
     known = {"worker": "17.1.2", "node": "a", "started_at": "2030-01-01T00:00:00Z", "exit": {"text": "finished"}}
-    ((*_, ended),) = attempt_rows([{"workers": [known | worker]}], datetime(2030, 1, 1, tzinfo=UTC))
+    workers = story.workers_of([{"workers": [known | worker]}])
+    ((*_, ended),) = rows_of(story.attempt_columns(datetime(2030, 1, 1, tzinfo=UTC)), workers)
     assert ended.text == text
 
 

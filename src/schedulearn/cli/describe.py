@@ -1,11 +1,14 @@
 """`describe`: all that is known of one job."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from schedulearn.cli.common.out import next_steps, of_job, paint, say, say_facts, say_json, say_table
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
 from schedulearn.cli.view import story
+from schedulearn.cli.view.table import Column, rows_of
 from schedulearn.wire.clean import clean
 from schedulearn.wire.facts import facts
 from schedulearn.wire.words import FINISHED, STATE_STYLE, Json, why
@@ -41,17 +44,17 @@ def describe(job: Job, as_json: AsJson = False) -> None:
     say_facts(facts(about, now))
     _say_facts("Progress", story.curves(about, series))
     _say_facts("Usage", story.usage(about, used))
-    _say_section("Events", story.EVENT_COLUMNS, story.event_rows(events, now))
-    _say_section("Attempts", story.ATTEMPT_COLUMNS, story.attempt_rows(attempts, now))
+    _say_section("Events", story.event_columns(events, now), events)
+    _say_section("Attempts", story.attempt_columns(now), story.workers_of(attempts))
     say()
     next_steps(_steps(about))
 
 
-def _say_section(title: str, columns: story.Columns, rows: story.Rows) -> None:
-    if rows:
+def _say_section(title: str, columns: Sequence[Column], things: Sequence[Any]) -> None:
+    if things:
         say()
         say(title, "bold")
-        say_table(columns, rows)
+        say_table(columns, rows_of(columns, things))
 
 
 def _say_facts(title: str, facts: list[tuple[str, str]]) -> None:

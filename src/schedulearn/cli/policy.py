@@ -1,6 +1,6 @@
 """`policy`: the scheduling policy."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,12 +11,9 @@ from schedulearn.cli.common.progress import progress_bars
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.sim_options import failure_of
 from schedulearn.cli.common.verb import AsJson, option, verb_app
-from schedulearn.cli.view.table import Column
+from schedulearn.cli.view.table import Column, rows_of
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import Json, errors_in_words, parameters
-
-if TYPE_CHECKING:
-    from schedulearn.lab.traces.types import TraceJob
 
 app = verb_app()
 _STAGE_HELP = {
@@ -26,6 +23,16 @@ _STAGE_HELP = {
     "share": "How much CPU each job gets on a shared node.",
     "migrate": "Which jobs move to another node.",
 }
+
+
+_EXAMPLE = (
+    Column("job", lambda job: job.label),
+    Column("arrival", lambda job: f"{job.arrival:g}", right=True),
+    Column("duration", lambda job: f"{job.duration:g}", right=True),
+    Column("GPUs", lambda job: f"{job.gpus or ''}", right=True),
+    Column("range", lambda job: f"{job.workers[0]}–{job.workers[1]}" if job.workers else "", right=True),
+    Column("cores", lambda job: f"{job.cpus:g}" if job.cpus else "", right=True),
+)
 
 
 def _stage(name: str) -> Any:
@@ -118,21 +125,8 @@ def check(
         note(clean("\n".join(broken.trace.strip().splitlines()[-6:])), "dim")
     say()
     say(f"The smallest example that was found, on {broken.example.cluster}", "bold")
-    heads = [Column("job"), *(Column(name, right=True) for name in ("arrival", "duration", "GPUs", "range", "cores"))]
-    say_table(heads, [_as_row(job) for job in broken.example.jobs])
+    say_table(_EXAMPLE, rows_of(_EXAMPLE, broken.example.jobs))
     raise typer.Exit(Code.JOB_FAILED)
-
-
-def _as_row(job: "TraceJob") -> list[str]:
-    sizes = f"{job.workers[0]}–{job.workers[1]}" if job.workers else ""
-    return [
-        job.label,
-        f"{job.arrival:g}",
-        f"{job.duration:g}",
-        f"{job.gpus or ''}",
-        sizes,
-        f"{job.cpus:g}" if job.cpus else "",
-    ]
 
 
 def _say(answer: Json) -> None:

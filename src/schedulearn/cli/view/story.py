@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from schedulearn.cli.view.table import Cell, Column, Row
+from schedulearn.cli.view.table import Cell, Column, styled
 from schedulearn.wire.clean import clean
 from schedulearn.wire.facts import worker_end
 from schedulearn.wire.words import (
     FINISHED,
-    STATE_STYLE,
     Json,
     clock,
     duration,
@@ -18,25 +17,6 @@ from schedulearn.wire.words import (
     size,
     sparkline,
     steps_done,
-)
-
-Columns = Sequence[Column]
-Rows = Sequence[Row]
-
-EVENT_COLUMNS: Columns = (
-    Column("TIME"),
-    Column("AFTER", right=True, need=70),
-    Column("WHAT", flex=True),
-    Column("STATE", need=60),
-    Column("CAUSE", flex=True, wrap=True, keep=20),
-)
-ATTEMPT_COLUMNS: Columns = (
-    Column("WORKER"),
-    Column("NODE", flex=True),
-    Column("DEVICES", flex=True, need=90),
-    Column("STARTED", need=60),
-    Column("RAN", right=True),
-    Column("ENDED", flex=True, wrap=True, keep=20),
 )
 
 
@@ -63,42 +43,39 @@ def _range(job: Json, series: Json) -> str:
     return f"best {high}, lowest {low}" if metric.get("goal") == "max" else f"best {low}, highest {high}"
 
 
-def event_rows(events: Sequence[Json], now: datetime) -> Rows:
+def event_columns(events: Sequence[Json], now: datetime) -> tuple[Column, ...]:
     first = instant(events[0]["at"]) if events else None
-    rows: list[Row] = []
-    for event in events:
-        at = instant(event["at"])
-        after = (at - first).total_seconds() if at and first else None
-        state = event.get("state") or ""
-        rows.append(
-            (
-                Cell(clock(event["at"], now), "dim"),
-                Cell("+" + duration(max(0.0, after)) if after is not None else "", "dim"),
-                event["kind"].replace("_", " "),
-                Cell(state, STATE_STYLE.get(state, "")),
-                event.get("cause") or "",
-            )
-        )
-    return rows
+    return (
+        Column("TIME", lambda event: Cell(clock(event["at"], now), "dim")),
+        Column("AFTER", lambda event: Cell("+" + _between(first, instant(event["at"])), "dim"), right=True, need=70),
+        Column("WHAT", lambda event: event["kind"].replace("_", " "), flex=True),
+        Column("STATE", lambda event: styled(event.get("state") or ""), need=60),
+        Column("CAUSE", lambda event: event.get("cause") or "", flex=True, wrap=True, keep=20),
+    )
 
 
-def attempt_rows(attempts: Sequence[Json], now: datetime) -> Rows:
-    rows: list[Row] = []
-    for attempt in attempts:
-        for worker in attempt.get("workers") or ():
-            begin, end = instant(worker.get("started_at")), instant(worker.get("ended_at"))
-            ran = ((end or now) - begin).total_seconds() if begin else None
-            rows.append(
-                (
-                    Cell(worker["worker"], "bold"),
-                    worker["node"],
-                    ", ".join(worker.get("devices") or ()),
-                    clock(worker.get("started_at"), now),
-                    duration(None if ran is None else max(0.0, ran)),
-                    Cell(*worker_end(attempt, worker)),
-                )
-            )
-    return rows
+def attempt_columns(now: datetime) -> tuple[Column, ...]:
+    """Of pairs: an attempt, and one of its workers."""
+    return (
+        Column("WORKER", lambda row: Cell(row[1]["worker"], "bold")),
+        Column("NODE", lambda row: row[1]["node"], flex=True),
+        Column("DEVICES", lambda row: ", ".join(row[1].get("devices") or ()), flex=True, need=90),
+        Column("STARTED", lambda row: clock(row[1].get("started_at"), now), need=60),
+        Column("RAN", lambda row: _ran(row[1], now), right=True),
+        Column("ENDED", lambda row: Cell(*worker_end(*row)), flex=True, wrap=True, keep=20),
+    )
+
+
+def workers_of(attempts: Sequence[Json]) -> list[tuple[Json, Json]]:
+    return [(attempt, worker) for attempt in attempts for worker in attempt.get("workers") or ()]
+
+
+def _ran(worker: Json, now: datetime) -> str:
+    return _between(instant(worker.get("started_at")), instant(worker.get("ended_at")) or now)
+
+
+def _between(begin: datetime | None, end: datetime | None) -> str:
+    return duration(max(0.0, (end - begin).total_seconds())) if begin and end else ""
 
 
 # --- what it uses
