@@ -363,7 +363,7 @@ class Client:
     def set_policy(
         self, preset: str, stages: Mapping[str, str] | None = None, params: Mapping[str, Any] | None = None
     ) -> types.Policy:
-        body = {"preset": preset, "stages": dict(stages or {}), "params": dict(params or {})}
+        body = _given(preset=preset, stages=dict(stages or {}) or None, params=dict(params or {}) or None)
         return self._call(types.Policy, "PUT", "/policy", body=body)
 
     # Comparisons and reports
