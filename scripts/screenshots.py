@@ -74,6 +74,8 @@ def main() -> None:
         page.wait_for("Servers")
         time.sleep(WARM_UP)
         for name, path in PAGES.items():
+            if name == "policies":
+                what_if(client)
             page.open(service.url + path)
             if name == "submit":
                 for field, text in TYPED.items():
@@ -99,6 +101,12 @@ def study(client: Client, reports: Path) -> None:
     client.compare(["fifo", "srjf", "srtf", "tiresias", "elastic-fifo"], text, "last-week.jsonl", "2x8")
     run_cli("experiment", "run", "fixed-3", "--seeds", "3", "--out", str(reports / "fixed-3"))
     wait_until(lambda: all(one["state"] == "done" for one in client.studies()), 300, "the comparison is done")
+
+
+def what_if(client: Client) -> None:
+    """On the queue as it is by now, so that the page shows it."""
+    name = client.what_if(["fifo", "srjf", "elastic-fifo"])["name"]
+    wait_until(lambda: client.study(name)["state"] == "done", 300, "it is foreseen")
 
 
 def take(page: Page, folder: Path, name: str) -> None:
