@@ -4,18 +4,10 @@ import re
 
 import pytest
 
+from schedulearn.client import Client
+
+WHY = "It needs 1 GPU and 1 core on one node; the most free on one node is 0 GPUs."
 LONG = "a-name-that-is-much-longer-than-any-column-of-a-table-on-a-small-terminal-could-ever-be-shown-whole"
-
-
-@pytest.fixture
-def jobs(service, new_job):
-    service.jobs = {
-        1: new_job(1, "succeeded"),
-        2: new_job(2, "failed", reason="no restarts left"),
-        3: new_job(3, "running", name=LONG),
-        4: new_job(4, "queued", priority=90),
-    }
-    return service
 
 
 def ids(result):
@@ -23,29 +15,33 @@ def ids(result):
 
 
 def test_json_is_a_list_of_jobs(cli, jobs):
-    assert cli("ls", "--json").json == list(jobs.jobs.values())
+    with Client() as client:
+        assert cli("ls", "--json").json == client.jobs()["jobs"]
 
 
-def test_by_default_unfinished_jobs_and_the_last_finished_ones(cli, service, new_job):
-    service.jobs = {n: new_job(n, "succeeded") for n in range(1, 31)} | {31: new_job(31, "queued")}
-    assert ids(cli("ls", "--json")) == [*range(21, 31), 31]
-    assert ids(cli("ls", "--all", "--json")) == list(range(1, 32))
+def test_by_default_unfinished_jobs_and_the_last_finished_ones(cli, jobs):
+    jobs.copies(20, 30)
+    assert ids(cli("ls", "--json")) == [17, 18, *range(41, 51)]
+    assert ids(cli("ls", "--all", "--json")) == list(range(17, 51))
 
 
 @pytest.mark.parametrize(
     ("args", "expected"),
     [
-        (["--state", "running"], [3]),
-        (["--state", "running", "--state", "failed"], [2, 3]),
-        (["--state", "queued,failed"], [2, 4]),
-        (["--state", "active"], [3, 4]),
-        (["--state", "finished", "--reverse"], [2, 1]),
-        (["--all", "--sort", "priority", "--reverse", "--limit", "1"], [4]),
-        (["--limit", "2"], [3, 4]),
-        (["--sort", "finished_at"], [3, 4, 1, 2]),  # first those that have not
+        (["--state", "running"], [17]),
+        (["--state", "running", "--state", "failed"], [17, 19]),
+        (["--state", "queued,failed"], [18, 19]),
+        (["--state", "active"], [17, 18]),
+        (["--state", "finished", "--reverse"], [20, 19]),
+        (["--all", "--sort", "priority", "--reverse", "--limit", "1"], [18]),
+        (["--limit", "2"], [17, 18]),
+        (["--sort", "finished_at"], [17, 18, 19, 20]),  # first those that have not
+        (["--all", "--user", "ann", "--search", "mnist-2"], [20]),
+        (["--user", "bob"], []),
     ],
 )
 def test_filter_and_order(cli, jobs, args, expected):
+    jobs.change(18, priority=90)
     assert ids(cli("ls", "--json", *args)) == expected
 
 
@@ -57,13 +53,13 @@ def test_user_and_names_are_asked_for(cli, jobs, scope):
     assert {(*query["user"], *query["name"], *query["search"]) for query in queries} == {("ann", "mnist", "mni")}
 
 
-def test_all_pages_are_fetched(cli, service, new_job):
-    service.jobs = {n: new_job(n, "succeeded") for n in range(1, 1203)}
-    assert ids(cli("ls", "--all", "--json")) == list(range(1, 1203))
+def test_all_pages_are_fetched(cli, jobs):
+    jobs.copies(20, 1200)
+    assert ids(cli("ls", "--all", "--json")) == list(range(17, 1221))
 
 
-def test_a_long_table_is_cut_and_says_so(cli, service, new_job):
-    service.jobs = {n: new_job(n, "queued") for n in range(1, 151)}
+def test_a_long_table_is_cut_and_says_so(cli, jobs):
+    jobs.copies(18, 148)
     result = cli("ls")
     assert len(result.out.splitlines()) == 101
     assert "100 of 150 jobs shown" in result.err
@@ -79,45 +75,51 @@ def test_what_is_not_known_is_refused(cli, jobs, args, field):
 
 def test_a_pipe_gets_every_column_whole_and_plain(cli, jobs, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
+    jobs.change(19, reason="no restarts left")
+    jobs.rename(20, LONG)
     lines = cli("ls").out.splitlines()
     assert len(lines) == 5
     assert lines[0].split()[:4] == ["ID", "NAME", "USER", "STATE"]
     assert lines[0].split()[-1] == "WHY"
-    assert LONG in lines[3]
-    assert "no restarts left: exit code 7" in lines[2]
+    assert LONG in lines[4]
+    assert "no restarts left: exit code 7" in lines[3]
     assert not re.search(r"[…│┃─━┏\x1b]", "\n".join(lines))
     assert all(line == line.rstrip() for line in lines)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 160])
 def test_a_terminal_gets_what_fits(terminal, jobs, columns):
+    jobs.rename(17, LONG)
     code, shown = terminal(columns, "ls")
     assert code == 0
     assert "\x1b[" in shown
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "").splitlines()
     assert max(map(len, lines)) <= columns
     assert len(lines) == 6  # heads, four jobs, the hint: nothing is wrapped
-    for number, state in ((1, "succeeded"), (2, "failed"), (3, "running"), (4, "queued")):
+    for number, state in ((17, "running"), (18, "queued"), (19, "failed"), (20, "succeeded")):
         assert re.search(rf"^\s*{number}  .*{state}", "\n".join(lines), re.MULTILINE)
     assert ("CURVE" in lines[0]) == (columns > 60)
-    assert "It needs 2 G" in lines[4]
+    assert "It needs 1 G" in lines[2]
 
 
-def test_what_a_job_is_called_cannot_steer_the_terminal(cli, service, new_job):
-    service.jobs = {1: new_job(1, name="evil\x1b[2J\nname")}
+def test_what_a_job_is_called_cannot_steer_the_terminal(cli, service):
+    service.submit(name="evil\x1b[2J\nname")
     out = cli("ls").out
     assert "\x1b" not in out
     assert len(out.splitlines()) == 2
 
 
-def test_why_a_job_waits_is_there_without_asking_for_each(cli, service, new_job):
-    service.jobs = {n: new_job(n, "queued") for n in range(1, 31)} | {31: new_job(31, "queued", reason="waits for 3")}
-    lines = cli("ls").out.splitlines()[1:]
-    assert all(line.endswith("It needs 2 GPUs on one node; the most free is 1.") for line in lines[:20])
-    assert all(line.endswith("not among the first 20 of the queue") for line in lines[20:30])
-    assert lines[30].endswith("waits for 3")
-    assert len(service.asked("GET", "/overview")) == 1
-    assert not [request for request in service.requests if request.path.endswith("/explain")]
+def test_why_a_job_waits_is_there_without_asking_for_each(cli, jobs):
+    jobs.copies(18, 29)
+    jobs.submit(depends_on=(17,))
+    lines = cli("ls").out.splitlines()[2:]
+    waiting = [line for line in lines if "queued" in line]
+    assert WHY in waiting[0]
+    assert all("Job 18, which asks for the same and goes first" in line for line in waiting[1:20])
+    assert all(line.endswith("not among the first 20 of the queue") for line in waiting[20:30])
+    assert waiting[30].endswith("waits for job 17")
+    assert len(jobs.asked("GET", "/overview")) == 1
+    assert not [request for request in jobs.requests if request.path.endswith("/explain")]
 
 
 def test_colours_survive_a_pipe_where_they_are_asked_for(cli, jobs, monkeypatch):

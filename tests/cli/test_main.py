@@ -9,6 +9,7 @@ import pytest
 
 from schedulearn import __version__
 from schedulearn.cli.main import VERBS
+from support.application import TOKENS
 
 ALL_VERBS = [verb for verbs in VERBS.values() for verb in verbs]
 SUBCOMMANDS = [
@@ -83,14 +84,26 @@ def test_no_such_job(cli, service, verb):
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "says"),
-    [(401, 2, "SCHEDULEARN_TOKEN"), (403, 2, "your own jobs"), (409, 2, "no"), (500, 4, "service.log")],
+    ("token", "node", "code", "says"),
+    [
+        ("sl_nobody", "gpu2", 2, "SCHEDULEARN_TOKEN"),
+        (TOKENS["bob"], "gpu2", 2, "your own jobs"),
+        (TOKENS["ann"], "local", 2, "the service's own machine"),
+        (TOKENS["ann"], "gpu9", 3, "there is no node 'gpu9'"),
+    ],
 )
-def test_refusals(cli, service, status, code, says):
-    service.refuse["DELETE /nodes/gpu2"] = (status, {"title": "refused", "detail": "no", "status": status})
-    result = cli("nodes", "remove", "gpu2")
+def test_refusals(cli, service, monkeypatch, token, node, code, says):
+    monkeypatch.setenv("SCHEDULEARN_TOKEN", token)
+    result = cli("nodes", "remove", node)
     assert result.code == code
     assert says in result.err
+
+
+def test_a_fault_of_the_service(cli, service, monkeypatch):
+    monkeypatch.setattr(service.gateway.servers, "views", lambda: 1 / 0)
+    result = cli("nodes")
+    assert result.code == 4
+    assert "service.log" in result.err
 
 
 def test_errors_have_no_colours_in_a_pipe(cli, service):
@@ -120,18 +133,17 @@ print(json.dumps([code, [m for m in {heavy!r} if m in sys.modules]]), file=sys.s
         assert json.loads(ran.stderr.splitlines()[-1])[1] == []
 
 
-def test_a_reader_that_goes_away_is_no_error(service, new_job):
-    service.jobs = {n: new_job(n) for n in range(1, 400)}
-    command = f"{sys.executable} -m schedulearn.cli ls --all --limit 399 | head -n 1"
+def test_a_reader_that_goes_away_is_no_error(jobs):
+    jobs.copies(20, 390)
+    command = f"{sys.executable} -m schedulearn.cli ls --state succeeded --limit 399 | head -n 1"
     ran = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.split()[0] == "ID"
 
 
-def test_job_ids_are_completed(service, new_job):
-    service.jobs = {17: new_job(17), 18: new_job(18), 23: new_job(23)}
+def test_job_ids_are_completed(jobs):
     environment = {"_SCHEDULEARN_COMPLETE": "complete_bash", "COMP_WORDS": "schedulearn logs 1", "COMP_CWORD": "2"}
     ran = subprocess.run(
         [sys.executable, "-m", "schedulearn.cli"], env={**os.environ, **environment}, capture_output=True, text=True
     )
-    assert ran.stdout.split() == ["18", "17"]
+    assert ran.stdout.split() == ["19", "18", "17"]

@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schedulearn.cli.common.params import params_of
+from support.application import Application
 
 TRACE = "submission_time,num_gpu,duration,deadline\n0,1,10,5000\n1,2,10,5000\n3,1,5,5000\n"
 PROMISED = (
@@ -146,17 +146,19 @@ def test_a_policy_of_ones_own(cli: Any, trace: Path) -> None:
     assert "job.nothing" in broken.err
 
 
-def test_the_services_own_history(cli: Any, service: Any, new_job: Callable[..., dict[str, Any]]) -> None:
-    service.jobs = {number: new_job(number, "succeeded") for number in range(1, 4)}
-    service.jobs[4] = new_job(4, "running")
-    service.jobs[5] = new_job(5, "cancelled", started_at=None)
-    result = cli("simulate", "--history", "--cluster", "1x1c", "--json")
-    assert (result.code, result.json["trace"], result.json["completed"]) == (0, "history", 3)
-    assert result.json["makespan"] == 3 * 298.0  # they share one core
-    assert "cores in use" in cli("simulate", "--history", "--cluster", "1x1c").out
-    service.jobs.clear()
+def test_the_services_own_history(cli: Any, service: Application) -> None:
     empty = cli("simulate", "--history", "--cluster", "1x1c")
     assert (empty.code, "not run any job" in empty.err) == (2, True)
+    for number in (17, 18, 19):
+        service.submit()
+        service.clock.pass_time(298)
+        service.end(number)
+    service.submit()
+    cli("cancel", service.submit(gpus=2))  # it never ran
+    result = cli("simulate", "--history", "--cluster", "1x1c", "--json")
+    assert (result.code, result.json["trace"], result.json["completed"]) == (0, "history", 3)
+    assert result.json["makespan"] == 3 * 298.0  # one after the other, as they came
+    assert "cores in use" in cli("simulate", "--history", "--cluster", "1x1c").out
 
 
 def test_asking_for_help_loads_no_simulator() -> None:

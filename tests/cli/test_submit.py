@@ -1,8 +1,14 @@
 """From options, files and stdin to the job that the service is asked to queue."""
 
 import json
+import re
 
 import pytest
+
+from schedulearn.core.domain.errors import StoreAway
+from schedulearn.service.notify.subscriptions import MAIL
+from support.application import Application
+from support.builders import BROKEN, OK
 
 COMMAND = ("--", "python", "train.py")
 
@@ -23,7 +29,7 @@ OPTIONS = [
     (["--grace", "10s"], {"grace": "10s"}),
     (["--env", "LR=0.1", "--env", "X=a=b", "--env", "E="], {"env": {"LR": "0.1", "X": "a=b", "E": ""}}),
     (["--env", "FROM_HERE"], {"env": {"FROM_HERE": "seen"}}),
-    (["--depends-on", "3", "--depends-on", "4"], {"depends_on": [3, 4]}),
+    (["--depends-on", "19", "--depends-on", "20"], {"depends_on": [19, 20]}),
     (["--steps", "1000"], {"steps": 1000}),
     (["--metric", "acc", "--goal", "max", "--pattern", "acc=(.*)"],
      {"metric": {"name": "acc", "goal": "max", "pattern": "acc=(.*)"}}),
@@ -38,12 +44,24 @@ OPTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("verb", ["submit", "run"])
+@pytest.fixture(scope="module")
+def open_house(api, busy_once, tmp_path_factory):
+    """There are other jobs, a folder that may be mounted, and a way to send mail; jobs end as soon as they start."""
+    application = Application(api, tmp_path_factory.mktemp("open") / "data", busy_once)
+    application.store.set_setting("allow_mounts", ["/data"])
+    application.store.set_setting(MAIL, True)
+    application.ending = OK
+    yield application
+    application.close()
+
+
 @pytest.mark.parametrize(("options", "fields"), OPTIONS, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
-def test_options_become_fields(cli, service, monkeypatch, verb, options, fields):
+def test_options_become_fields(cli, open_house, at_home, monkeypatch, options, fields):
     monkeypatch.setenv("FROM_HERE", "seen")
-    assert cli(verb, "--no-workdir", *options, *COMMAND).code == 0
-    assert service.submitted() == {"command": ["python", "train.py"], "env": {}, **fields}
+    for verb in (["submit"], ["run", "--no-follow"]):
+        open_house.serve()
+        assert cli(*verb, "--no-workdir", *options, *COMMAND).code == 0
+        assert open_house.submitted() == {"command": ["python", "train.py"], "env": {}, **fields}
 
 
 def test_one_word_is_a_line_for_the_shell(cli, service):
@@ -52,7 +70,7 @@ def test_one_word_is_a_line_for_the_shell(cli, service):
 
 
 def test_options_after_the_command_belong_to_it(cli, service):
-    cli("run", "--no-workdir", "--name", "x", "python", "train.py", "--name", "y", "--", "z")
+    cli("run", "--no-follow", "--no-workdir", "--name", "x", "python", "train.py", "--name", "y", "--", "z")
     assert service.submitted() == {"command": ["python", "train.py", "--name", "y", "--", "z"], "env": {}, "name": "x"}
 
 
@@ -146,25 +164,16 @@ def test_wrong_use_sends_nothing(cli, service, args, stdin, says):
 
 
 def test_a_refusal_names_the_field_the_option_and_what_is_allowed(cli, service):
-    service.refuse["POST /jobs"] = (
-        422,
-        {
-            "title": "Invalid", "status": 422, "detail": "'4XB' is not a size", "field": "resources.memory",
-            "allowed": "512MB, 4GB",
-            "errors": [{"field": "resources.memory", "problem": "'4XB' is not a size", "allowed": "512MB, 4GB"},
-                       {"field": "priority", "problem": "500 is too high", "allowed": "0..100"}],
-        },
-    )  # fmt: skip
-    result = cli("submit", "--no-workdir", "--memory", "4XB", *COMMAND)
+    result = cli("submit", "--no-workdir", "--memory", "4XB", "--priority", "500", *COMMAND)
     assert (result.code, result.out) == (2, "")
     assert "resources.memory (--memory): '4XB' is not a size" in result.err
-    assert "allowed: 512MB, 4GB" in result.err
-    assert "also priority (--priority): 500 is too high" in result.err
+    assert "allowed: a number of bytes, or a text such as 512MB" in result.err
+    assert "also priority (--priority): 500 is not a priority" in result.err
 
 
 def test_submit_says_what_to_do_next(cli, service):
     result = cli("submit", "--no-workdir", *COMMAND)
-    assert "Job 17 (mnist-17) submitted" in result.out
+    assert "Job 17 (train) submitted" in result.out
     for command in ("logs 17 -f", "explain 17", "wait 17", "cancel 17"):
         assert f"schedulearn {command}" in result.out
 
@@ -176,28 +185,34 @@ def test_submit_json_prints_the_job_and_nothing_else(cli, service):
 def test_dry_run_queues_nothing(cli, service):
     result = cli("submit", "--dry-run", "--json", "--name", "x", *COMMAND)
     assert result.json["valid"] is True
-    assert service.jobs == {}
+    assert cli("ls", "--all", "--json").json == []
 
 
-@pytest.mark.parametrize(("state", "code"), [("succeeded", 0), ("failed", 1), ("cancelled", 1)])
-def test_run_ends_as_its_job_does(cli, service, state, code):
-    service.after_submit = state
-    service.logs[17] = b"loss: 0.3\nnot utf-8: \xff\n"
-    result = cli("run", "--no-workdir", *COMMAND)
+@pytest.mark.parametrize(("state", "ending", "code"), [("succeeded", OK, 0), ("failed", BROKEN, 1)])
+def test_run_ends_as_its_job_does(cli, service, state, ending, code):
+    service.ending = ending
+    service.output = b"loss: 0.3\nnot utf-8: \xff\n"
+    result = cli("run", "--no-workdir", "--max-restarts", "0", *COMMAND)
     assert result.code == code
     assert "loss: 0.3\n" in result.out
-    assert f"Job 17 (mnist-17) {state}" in result.out
+    assert f"Job 17 (train) {state}" in result.out
+
+
+def test_run_of_a_job_that_is_cancelled(cli, service):
+    service.meanwhile = lambda: service.bench.ask("cancel", 17)
+    result = cli("run", "--no-workdir", *COMMAND)
+    assert result.code == 1
+    assert "Job 17 (train) cancelled" in result.out
 
 
 def test_run_json_prints_the_ended_job_and_nothing_else(cli, service):
-    service.after_submit = "failed"
-    service.logs[17] = b"output"
-    result = cli("run", "--json", "--no-workdir", *COMMAND)
+    service.ending = BROKEN
+    service.output = b"output"
+    result = cli("run", "--json", "--no-workdir", "--max-restarts", "0", *COMMAND)
     assert (result.code, result.json["state"]) == (1, "failed")
 
 
 def test_run_without_following_returns_at_once(cli, service):
-    service.after_submit = "running"
     result = cli("run", "--no-follow", "--no-workdir", *COMMAND)
     assert result.code == 0
     assert "submitted" in result.out
@@ -210,36 +225,47 @@ def test_ctrl_c_leaves_the_job_running(cli, service, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Client, "logs", interrupted)
-    service.after_submit = "running"
     result = cli("run", "--no-workdir", *COMMAND)
     assert result.code == 130
     assert "Job 17 keeps running" in result.out
     assert "schedulearn logs 17 -f" in result.out
     assert "schedulearn cancel 17" in result.out
-    assert service.jobs[17]["state"] == "running"
+    assert cli("ls", "--json").json[0]["state"] == "running"
     assert service.asked("POST", "/jobs/17/cancel") == []
 
 
 @pytest.mark.parametrize("verb", [["submit"], ["run"], ["run", "--no-follow"]], ids=" ".join)
 def test_a_hint_goes_to_stderr(cli, service, verb):
-    service.hint = "It asks for a time limit of 8 h, far more than others."
-    result = cli(*verb, "--no-workdir", *COMMAND)
-    assert f"Hint: {service.hint}\n" in result.err
-    assert service.hint not in result.out
-    assert "Hint" not in cli(*verb, "--json", "--no-workdir", *COMMAND).err, "there it is a field"
+    for _ in range(3):
+        job = service.submit(name="train")
+        service.clock.pass_time(120)
+        service.end(job)
+    words = "a time limit of 8 h, far more than the 2 min that 3 jobs like it used at most"
+    job = ("--no-workdir", "--time-limit", "8h", *COMMAND)
+    service.meanwhile = lambda: service.bench.ask("cancel", 20)
+    result = cli(*verb, *job)
+    assert re.search(f"Hint: .*{words}", result.err)
+    assert words not in result.out
+    service.meanwhile = lambda: service.bench.ask("cancel", 21)
+    assert "Hint" not in cli(*verb, "--json", *job).err, "there it is a field"
 
 
 @pytest.mark.parametrize("verb", ["submit", "run"])
 def test_who_gives_up_is_told_how_to_ask_again(cli, service, monkeypatch, verb):
     """Not to start a service that is there, and whose job may be there, too."""
     monkeypatch.setattr("schedulearn.client.client.surely", lambda call: call())
-    service.refuse["POST /jobs"] = 503, {"detail": "the database is locked"}
+    submit, service.ending = service.gateway.submit, OK
+
+    def away(*_args, **_kwargs):
+        raise StoreAway("the database is locked")
+
+    monkeypatch.setattr(service.gateway, "submit", away)
     told = cli(verb, "--no-workdir", "--key", "5f0c", *COMMAND)
     assert told.code == 4
     assert "the database is locked; the job may have been made" in told.err
     assert "--key 5f0c is safe" in told.err
     assert "schedulearn up" not in told.err
-    del service.refuse["POST /jobs"]
+    monkeypatch.setattr(service.gateway, "submit", submit)
     assert cli(verb, "--no-workdir", "--key", "5f0c", *COMMAND).code == 0
     assert [request.key for request in service.asked("POST", "/jobs")] == ["5f0c", "5f0c"]
 

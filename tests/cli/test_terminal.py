@@ -2,9 +2,7 @@
 
 import json
 import re
-import tarfile
 import unicodedata
-from io import BytesIO
 from itertools import pairwise
 
 import pytest
@@ -12,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schedulearn.cli.view.terminal import OutputFilter, json_text, only_colours
+from schedulearn.core.domain.errors import Conflict
 from schedulearn.wire.clean import clean
 
 ALLOWED = re.compile(r"\x1b\[(?:[0-9;:]*m|[012]?K|0?J|[0-9]{0,4}[A-G])")
@@ -168,43 +167,41 @@ def test_json_hides_nothing_and_says_the_same(value):
 EVIL = b"\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m \xc2\x9b2J\n"
 
 
-def test_logs_on_a_terminal_and_in_a_pipe(cli, terminal, service, new_job):
-    service.jobs, service.logs = {1: new_job(1, "succeeded")}, {1: EVIL}
-    assert cli("logs", 1).raw == EVIL
-    code, shown = terminal(80, "logs", "1")
+def test_logs_on_a_terminal_and_in_a_pipe(cli, terminal, jobs):
+    jobs.write(20, EVIL)
+    assert cli("logs", 20).raw == EVIL
+    code, shown = terminal(80, "logs", "20")
     assert (code, shown) == (0, "\x1b[31mred\x1b[0m 2J\r\n")
-    _, shown = terminal(80, "logs", "1", "-f")
+    _, shown = terminal(80, "logs", "20", "-f")
     assert "owned" not in shown
     assert "\x1b[2J" not in shown
-    _, shown = terminal(80, "logs", "1", "--raw")
+    _, shown = terminal(80, "logs", "20", "--raw")
     assert shown == EVIL.decode().replace("\n", "\r\n")
-    _, shown = terminal(80, "logs", "1", "-f", "--raw")
+    _, shown = terminal(80, "logs", "20", "-f", "--raw")
     assert EVIL.decode().strip() in shown
 
 
-def test_json_has_no_control_characters(cli, service, new_job):
-    service.jobs, service.logs = {1: new_job(1, "succeeded", name="a\x9b\u202e")}, {1: EVIL}
-    for result in (cli("logs", 1, "--json"), cli("describe", 1, "--json"), cli("ls", "--all", "--json")):
+def test_json_has_no_control_characters(cli, jobs):
+    jobs.rename(20, "a\x9b\u202e")
+    jobs.write(20, EVIL)
+    for result in (cli("logs", 20, "--json"), cli("describe", 20, "--json"), cli("ls", "--all", "--json")):
         assert not hidden(result.out.replace("\n", ""))
-    assert cli("describe", 1, "--json").json["name"] == "a\x9b\u202e"
+    assert cli("describe", 20, "--json").json["name"] == "a\x9b\u202e"
 
 
-def test_fetched_files_are_named_on_one_line_each(cli, service, new_job):
-    service.jobs = {1: new_job(1, "succeeded")}
-    archive = BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        tar.addfile(tarfile.TarInfo("a\x1b[2J\nFetched"), BytesIO())
-    service.refuse["GET /jobs/1/files"] = (200, archive.getvalue())
-    out = cli("pull", 1).out
+def test_fetched_files_are_named_on_one_line_each(cli, jobs):
+    jobs.make_files(20, {"a\x1b[2J\nFetched": b""})
+    out = cli("pull", 20).out
     assert r"a\x1b[2J Fetched" in out
     assert len(out.splitlines()) == 2
 
 
-def test_a_refusal_cannot_steer_the_terminal(terminal, service, new_job):
-    service.jobs = {1: new_job(1, "running")}
-    problem = {"title": "Not possible now", "detail": "no\x1b]0;owned\x07\x9b \u202eway"}
-    service.refuse["POST /jobs/1/cancel"] = (409, problem)
-    _, shown = terminal(80, "cancel", "1")
+def test_a_refusal_cannot_steer_the_terminal(terminal, jobs, monkeypatch):
+    def refuse(*_args):
+        raise Conflict("no\x1b]0;owned\x07\x9b \u202eway")
+
+    monkeypatch.setattr(jobs.gateway, "cancel", refuse)
+    _, shown = terminal(80, "cancel", "17")
     assert "\x1b]" not in shown
     assert "\x9b" not in shown
     assert r"\u202eway" in shown

@@ -12,6 +12,7 @@ from schedulearn.cli.view import story
 from schedulearn.cli.view.jobs import status_line
 from schedulearn.cli.view.table import Cell, Column, fit, rows_of, shown, table_lines
 from schedulearn.cli.view.text import broken, columns_of, shortened
+from schedulearn.client import Client
 from schedulearn.wire import clean as terminal
 from schedulearn.wire import words
 from schedulearn.wire.facts import needs
@@ -121,32 +122,32 @@ def test_a_plain_table_loses_nothing(rows):
         assert terminal.clean(b).strip() in line
 
 
-def test_where_a_job_runs(new_job):
-    placement = [{"worker": f"1.1.{n}", "node": node, "devices": []} for n, node in enumerate(("a", "b", "a"))]
-    assert words.nodes_of(new_job(1, placement=placement)) == "a ×2, b"
+def test_where_a_job_runs():
+    assert words.nodes_of({"placement": [{"node": node} for node in ("a", "b", "a")]}) == "a ×2, b"
 
 
 @pytest.mark.parametrize(
-    ("state", "changes", "expected"),
+    ("state", "reason", "end", "expected"),
     [
-        ("succeeded", {}, ""),
-        ("failed", {}, "exit code 7"),
-        ("failed", {"reason": "time limit reached"}, "time limit reached: exit code 7"),
-        ("failed", {"reason": "exit code 7"}, "exit code 7"),
-        ("failed", {"reason": "job 3 failed", "exit": None}, "job 3 failed"),
-        ("queued", {"reason": "waits for job 3"}, "waits for job 3"),
+        ("succeeded", "", "finished", ""),
+        ("failed", "", "exit code 7", "exit code 7"),
+        ("failed", "time limit reached", "exit code 7", "time limit reached: exit code 7"),
+        ("failed", "exit code 7", "exit code 7", "exit code 7"),
+        ("failed", "job 3 failed", None, "job 3 failed"),
+        ("queued", "waits for job 3", None, "waits for job 3"),
     ],
 )
-def test_why(new_job, state, changes, expected):
-    assert words.why(new_job(1, state, **changes)) == expected
+def test_why(state, reason, end, expected):
+    assert words.why({"state": state, "reason": reason, "exit": end and {"text": end}}) == expected
 
 
-def test_status_lines(new_job):
-    running = status_line(new_job(17))
-    assert running.startswith("job 17 mnist-17 · running 4 min 58 s · ━─")
+def test_status_lines(jobs):
+    with Client() as client:
+        running, waiting = status_line(client.job(17)), client.job(18)
+    assert running.startswith("job 17 mnist-17 · running 5 min · ━─")
     assert "loss 0.3125 █" in running
-    assert running.endswith("about 2 min 5 s left")
-    waiting = status_line(new_job(18, "queued"), {"position": 3, "text": "It needs 2 GPUs."})
+    assert running.endswith("about 36 min left")
+    waiting = status_line(waiting, {"position": 3, "text": "It needs 2 GPUs."})
     assert waiting == "job 18 mnist-18 · queued, place 3 · It needs 2 GPUs."
 
 

@@ -5,23 +5,37 @@ import re
 import pytest
 
 from schedulearn.cli.view.text import columns_of
+from support.application import Application
 
 EVIL = "evil\x1b[2J\x07 训练模型-数字识别 🚀 [bold]x[/] <b>y</b> " + "and so on " * 5
 VERBS = [
-    "ls", "ls --all", "top --once", "describe 1", "describe 2", "describe 4", "explain 4", "wait 1 2", "nodes",
-    "policy", "policy set fifo", "users", "tokens", "experiment list", "pause 3", "resume 3", "cancel 3",
-    "update 4 --priority 80", "rm 9", "describe 99", "submit -- python train.py", "submit --dry-run -- x", "logs 4",
+    "ls", "ls --all", "top --once", "describe 20", "describe 19", "describe 18", "explain 18", "wait 19 20", "nodes",
+    "policy", "policy set fifo", "users", "tokens", "experiment list", "pause 17", "resume 21", "cancel 17",
+    "update 18 --priority 80", "rm 20", "describe 99", "submit -- python train.py", "submit --dry-run -- x", "logs 18",
 ]  # fmt: skip
 TRACE = "--trace synthetic:philly?jobs=20 --cluster 1x4"
 STUDIES = [f"simulate {TRACE}", f"compare {TRACE} --policies fifo,srjf"]  # on stderr they draw a bar
 
 
+@pytest.fixture(scope="module")
+def evil(api, busy_once, tmp_path_factory):
+    """Jobs whose names are long and would steer a terminal; one more of them is paused."""
+    application = Application(api, tmp_path_factory.mktemp("evil") / "data", busy_once)
+    application.submit()
+    application.bench.ask("pause", 21)
+    application.turn()
+    application.change(19, reason="the last of many restarts came to the same end as all of those before it")
+    for number in (17, 18, 19, 20, 21):
+        application.rename(number, EVIL)
+    kept = application.kept()
+    application.close()
+    return kept
+
+
 @pytest.fixture
-def on_a_terminal(cli, service, new_job, monkeypatch):
+def on_a_terminal(cli, begin, evil, monkeypatch):
     """Run a verb in this process as if a terminal of this width showed it; what it shows, without colours."""
-    states = {1: "succeeded", 2: "failed", 3: "running", 4: "queued", 9: "cancelled"}
-    service.jobs = {number: new_job(number, state, name=EVIL) for number, state in states.items()}
-    service.jobs[2]["reason"] = "the last of many restarts came to the same end as all of those before it"
+    begin(evil)
 
     def run(width, *args):
         monkeypatch.setenv("COLUMNS", str(width))

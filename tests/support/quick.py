@@ -69,14 +69,16 @@ class QuickProcess:
         output: IO[bytes],
         errors: IO[bytes],
         folder: Path | None = None,
+        entry: IO[bytes] | None = None,
     ) -> None:
+        """`entry`: what it reads; else there is nothing to read."""
         self.returncode: int | None = None
         asked = {"words": words, "folder": str(folder or Path.cwd()), "env": dict(env)}
         self._call = socket.socket(socket.AF_UNIX)
         self._call.connect(_loaded())
         text = json.dumps(asked).encode()
         with open(os.devnull, "rb") as nothing:
-            streams = array.array("i", [nothing.fileno(), output.fileno(), errors.fileno()])
+            streams = array.array("i", [(entry or nothing).fileno(), output.fileno(), errors.fileno()])
             self._call.sendmsg([len(text).to_bytes(4, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
         self.pid = int.from_bytes(self._call.recv(4), "big")
         self._handle = os.pidfd_open(self.pid)  # it waits for what it is asked

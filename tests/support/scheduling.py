@@ -25,10 +25,16 @@ class Bench:
     """One life of a scheduler after the other, on the same store. `live()` begins the next."""
 
     def __init__(
-        self, store: Store, folder: DataFolder, clock: HandClock, *nodes: Node, look_every: float = math.inf
+        self,
+        store: Store,
+        folder: DataFolder,
+        clock: HandClock,
+        *nodes: Node,
+        look_every: float = math.inf,
+        node_manager: Any = None,
     ) -> None:
         self.store, self.folder, self.clock = store, folder, clock
-        self.look_every = look_every
+        self.look_every, self.node_manager = look_every, node_manager
         self.executor = FakeExecutor(*(nodes or (node("a", cpus=2),)))
         # The default has share loops, threads that nobody here would end.
         if store.setting("policy") is None:
@@ -48,6 +54,7 @@ class Bench:
             self.lease,
             launcher,
             self.progress,
+            self.node_manager,
             look_every=self.look_every,
         )
         self.executor.sink = self.scheduler.post
