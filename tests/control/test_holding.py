@@ -12,7 +12,11 @@ from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.speedup import SpeedUp
 from schedulearn.core.policies.allocate.afs import Afs
+from schedulearn.core.policies.catalogue.presets import PRESETS, build_policy
 from schedulearn.core.policies.stages import Allocation, Known
+from schedulearn.lab.sim.cluster import parse_cluster
+from schedulearn.lab.sim.engine import SimOptions, Simulation
+from schedulearn.lab.traces.registry import load
 from support.builders import World, job, node
 from support.facts import AssumedFacts
 
@@ -162,6 +166,22 @@ def test_what_a_move_to_fewer_nodes_needs(preemptible: Preemptible) -> None:
     }
     assert of(w, 3).place.startswith(head + "make it about 11 % faster (assumed)")
     assert of(w, 3).place.endswith(ends[preemptible])
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_policy_has_words_for_each_job_and_nothing_changes(preset: str) -> None:
+    workload = load("synthetic:philly?jobs=25&load=4&elastic=true&seed=5", gpus=8)
+    sim = Simulation(workload, parse_cluster("2x4"), build_policy(preset), SimOptions(restart_cost=30.0))
+    seen = 0
+    while (now := sim._next_time()) < math.inf:
+        sim.step(now)
+        before = [(n.name, n.free, n.closed) for n in sim.state.ledger]
+        for one in list(sim.state.jobs.values()):
+            told = holding(sim.state, sim.policy, one, now)
+            assert bool(told.size and told.place) == bool(one.placements)
+            seen += bool(told.size)
+        assert [(n.name, n.free, n.closed) for n in sim.state.ledger] == before
+    assert seen > len(workload.jobs)
 
 
 def test_the_stage_adds_a_sentence_of_its_own_for_who_has_and_who_waits() -> None:

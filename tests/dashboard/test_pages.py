@@ -78,6 +78,8 @@ def test_a_job_tells_its_story_and_shows_curve_output_and_spec(page: Page, clien
     wait_until(lambda: page.count(".curve svg path") > 3, 60, "the curve is drawn")
     wait_until(lambda: page.count(".strips svg path") > 3, 60, "what it uses is drawn")
     page.wait_for("name: story")
+    page.wait_for("Size: 1 worker: it asks for 1.")
+    page.wait_for("Place: On local, where")
     page.click("Cancel")
     page.wait_for("history and files are kept")
     page.click("Back")

@@ -105,6 +105,9 @@ def test_what_if_on_the_live_queue_and_a_button_to_switch(page: Page, client: Cl
     assert page.count(f'{table} a[href="/jobs/{waits}"]') == 1
     assert "fifo in force" in page.text_of('[aria-label="Average completion"]')
     assert f"?: nothing is known of how long job {waits} will run" in page.text
+    page.resize(360, 760)
+    assert page.script("document.documentElement.scrollWidth") <= 360
+    page.resize(1280)
     page.click("Switch to srjf")
     page.click("Use it")
     wait_until(lambda: client.policy()["preset"] == "srjf", PATIENCE, "it is set")

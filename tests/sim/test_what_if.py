@@ -92,6 +92,19 @@ def test_what_is_predicted_under_the_present_policy_is_what_then_happens(preset:
     assert len(told) == len(present.jobs)
 
 
+@pytest.mark.parametrize("preset", ["fifo", "srtf", "cores-strict", "cores-proportional"])
+def test_jobs_without_gpus_share_their_machines_in_it_too(preset: str) -> None:
+    """Each keeps all cores of its machine busy, as is assumed of it."""
+    workload = load("synthetic:philly?jobs=40&load=2&cpus=4&seed=3", gpus=8)
+    sim, now = half_way(replace(workload, jobs=[replace(one, cpus=4.0) for one in workload.jobs]), preset, "2x4c")
+    present = present_of(sim, now)
+    assert len(present.attempts) > 1
+    told = predicted(present, preset)
+    ended = {job.serial: job.ended - now for job in sim.run().jobs}
+    assert told == pytest.approx({number: ended[number] for number in told}, abs=1e-3)
+    assert len(told) == len(present.jobs)
+
+
 def test_another_policy_is_told_as_it_would_be_from_here_on() -> None:
     """Under `srtf` short jobs that wait behind long ones end sooner than under `fifo`, which is in force."""
     sim, now = half_way(crowded(), "fifo", "4x4")
