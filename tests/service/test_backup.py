@@ -12,10 +12,10 @@ from schedulearn.archive.walk import Found
 from schedulearn.core.domain.errors import Conflict, NotFound, SchedulearnError
 from schedulearn.core.domain.ids import JobId
 from schedulearn.service.common.config import DataFolder
+from schedulearn.service.common.roles import RoleLock
 from schedulearn.service.upkeep.backup import backup, restore
 from schedulearn.store import Store, open_store
 from support.builders import spec
-from support.locks import held
 from support.swapping import USER, swap_for_links, swapping
 
 CLAIM = "jobs/1/attempts/1/0/claim"
@@ -54,7 +54,11 @@ def test_what_belongs_to_running_processes_is_left_out(data: Path, tmp_path: Pat
     (data / "service.json").write_text("{}")
     (data / "reserve").write_bytes(bytes(4096))
     folder = DataFolder(data)
-    with held(folder, "api"), held(folder, "scheduler"), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as nudge:
+    with (
+        RoleLock(folder, "api"),
+        RoleLock(folder, "scheduler"),
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as nudge,
+    ):
         nudge.bind(str(data / "nudge.sock"))
         backup(data, tmp_path / "b.tar.gz")
     with tarfile.open(tmp_path / "b.tar.gz") as tar:
@@ -115,7 +119,7 @@ def test_a_folder_that_is_not_empty_is_refused(data: Path, tmp_path: Path) -> No
 
 def test_a_running_service_is_refused(data: Path, tmp_path: Path) -> None:
     backup(data, tmp_path / "b.tar.gz")
-    with held(DataFolder(data), "api"), pytest.raises(Conflict, match=f"running.*pid {os.getpid()}"):
+    with RoleLock(DataFolder(data), "api"), pytest.raises(Conflict, match=f"running.*pid {os.getpid()}"):
         restore(tmp_path / "b.tar.gz", data)
 
 

@@ -26,7 +26,6 @@ from schedulearn.service.runtime import Runtime
 from schedulearn.store import Cycle, Store
 from support.builders import BROKEN
 from support.clock import HandClock
-from support.locks import held
 from support.scheduling import Bench
 from support.waiting import wait_until
 
@@ -34,13 +33,14 @@ from support.waiting import wait_until
 
 
 def test_a_role_is_played_by_one_process_and_the_other_is_told_who(folder: DataFolder) -> None:
-    with held(folder, "scheduler"):
-        with pytest.raises(RoleTaken, match=rf"pid {os.getpid()}\) already runs the scheduler") as refused:
-            RoleLock(folder, "scheduler").acquire()
-        assert f"schedulearn down --data {folder.root}" in str(refused.value), "and what to do about it"
-        with held(folder, "api"):
+    with RoleLock(folder, "scheduler"):
+        taken = rf"pid {os.getpid()}\) already runs the scheduler"
+        with pytest.raises(RoleTaken, match=taken) as refused, RoleLock(folder, "scheduler"):
             pass
-    with held(folder, "scheduler"):
+        assert f"schedulearn down --data {folder.root}" in str(refused.value), "and what to do about it"
+        with RoleLock(folder, "api"):
+            pass
+    with RoleLock(folder, "scheduler"):
         pass
 
 
@@ -48,18 +48,18 @@ def test_the_lock_of_a_process_that_was_killed_is_free(folder: DataFolder) -> No
     code = (
         "import sys; from pathlib import Path; from schedulearn.service.common.config import DataFolder;"
         "from schedulearn.service.common.roles import RoleLock;"
-        "lock = RoleLock(DataFolder(Path(sys.argv[1])), 'api'); lock.acquire();"
+        "lock = RoleLock(DataFolder(Path(sys.argv[1])), 'api'); lock.__enter__();"
         "print('held', flush=True); sys.stdin.read()"
     )
     words = [sys.executable, "-c", code, str(folder.root)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(RoleTaken, match=f"pid {holder.pid}"):
-            RoleLock(folder, "api").acquire()
+        with pytest.raises(RoleTaken, match=f"pid {holder.pid}"), RoleLock(folder, "api"):
+            pass
         holder.kill()
         holder.wait()
-    with held(folder, "api"):
+    with RoleLock(folder, "api"):
         pass
 
 

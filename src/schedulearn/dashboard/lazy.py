@@ -1,19 +1,17 @@
 """The page is loaded when it is first asked for: without a visit it costs nothing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
 
 
 class Loaded(Protocol):
     """What is loaded: an ASGI application with a beginning and an end."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None: ...
 
     async def start(self) -> None: ...
 
@@ -28,7 +26,7 @@ class LazyPage:
         self._page: Loaded | None = None
         self._lock = asyncio.Lock()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
@@ -39,7 +37,7 @@ class LazyPage:
                 self._page = page
         await self._page(scope, receive, send)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _live(self, receive: "Receive", send: "Send") -> None:
         while (message := await receive())["type"] != "lifespan.shutdown":
             await send({"type": f"{message['type']}.complete"})
         if self._page:

@@ -69,9 +69,7 @@ class Runtime:
         if "scheduler" in self.options.roles:
             Reserve(self.folder).release_if_full()  # else a full disk might keep the database from being opened
         for role in sorted(self.options.roles):
-            lock = RoleLock(self.folder, role)
-            lock.acquire()
-            self._stack.callback(lock.release)
+            self._stack.enter_context(RoleLock(self.folder, role))
         self.store = open_store(self.options.database or self.folder.database)
         self._stack.callback(self.store.close)
         with self._alone():

@@ -28,10 +28,10 @@ class RoleLock:
         self._file: IO[str] | None = None
         self._role = role
 
-    def acquire(self) -> None:
+    def __enter__(self) -> "RoleLock":
         """RoleTaken, naming the holder, if another process has it."""
         # A process that can open a file can lock it, and keep the service from starting.
-        file = open(self._path, "a+", opener=partial(os.open, mode=0o600))  # noqa: SIM115 - open while it plays the role
+        file = open(self._path, "a+", opener=partial(os.open, mode=0o600))
         try:
             os.fchmod(file.fileno(), 0o600)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -42,8 +42,9 @@ class RoleLock:
         json.dump({"pid": os.getpid()}, file)
         file.flush()
         self._file = file
+        return self
 
-    def release(self) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file:
             self._file.close()
             self._file = None
@@ -63,9 +64,8 @@ def refuse_if_taken(options: Options) -> None:
     """RoleTaken if another process plays one of these roles."""
     for role in sorted(options.roles):
         if options.folder.lock(role).exists():
-            lock = RoleLock(options.folder, role)
-            lock.acquire()
-            lock.release()
+            with RoleLock(options.folder, role):
+                pass
 
 
 class SchedulerLease:

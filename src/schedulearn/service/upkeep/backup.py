@@ -146,9 +146,8 @@ def _unpack(file: Path, to: Path) -> None:
 
 def _must_not_run(data: Path) -> None:
     for role in ("scheduler", "api"):
-        lock = RoleLock(DataFolder(data), role)
         try:
-            lock.acquire()
+            with RoleLock(DataFolder(data), role):
+                pass
         except RoleTaken as error:
             raise Conflict(f"the service is running: {error}") from error
-        lock.release()
