@@ -24,8 +24,8 @@ class Queue:
         self.demand: dict[str, float] = defaultdict(float)  # slots of each pool that all of them want together
         # By pool, those who can only go on where they are:
         self.suspended: dict[str, dict[JobId, Job]] = defaultdict(dict)
-        # Of the same, those on each node, in order:
-        self.suspended_on: dict[NodeName, list[Entry]] = defaultdict(list)
+        # Of the same, those on each node, in order: their keys, the GPUs that they need there, and the jobs.
+        self.suspended_on: dict[NodeName, list[tuple[Key, int, Job]]] = defaultdict(list)
         self._counts: dict[str, int] = defaultdict(int)  # by pool
         self._entries: dict[JobId, Entry] = {}
         self._heaps: dict[str, dict[Shape, list[Entry]]] = defaultdict(dict)  # by pool and shape
@@ -65,8 +65,8 @@ class Queue:
         self._added += 1
         entry = Entry(rank(job, self.order, self.facts, now), self._added, job)
         self._entries[job.id] = entry
-        for node in _nodes_of(job.suspended_at):
-            insort(self.suspended_on[node], entry)
+        for node, workers in _workers_on(job.suspended_at):
+            insort(self.suspended_on[node], (entry.key, workers * shape.gpus, job))
         heaps = self._heaps[shape.pool]
         if shape in heaps and not job.suspended_at:  # such a job is alone in its shape: what is there is an old entry
             heapq.heappush(heaps[shape], entry)
@@ -94,9 +94,9 @@ class Queue:
                 self._renew_kind(shape)
 
     def _leave_nodes(self, entry: Entry) -> None:
-        for node in _nodes_of(entry.job.suspended_at):
+        for node, _ in _workers_on(entry.job.suspended_at):
             there = self.suspended_on[node]
-            del there[bisect_left(there, entry)]
+            del there[bisect_left(there, (entry.key,))]
 
     def copy(self) -> "Queue":
         """Another one with the same jobs in the same order, to try things on."""
@@ -217,8 +217,11 @@ class Queue:
         return changed
 
 
-def _nodes_of(placements: Sequence[Placement]) -> Collection[NodeName]:
-    return {placement.node for placement, _ in grouped(placements)} if placements else ()
+def _workers_on(placements: Sequence[Placement]) -> Iterable[tuple[NodeName, int]]:
+    there: dict[NodeName, int] = {}
+    for placement, workers in grouped(placements):
+        there[placement.node] = there.get(placement.node, 0) + workers
+    return there.items()
 
 
 class QueueWalk:

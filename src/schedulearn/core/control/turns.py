@@ -161,13 +161,13 @@ class _Contest:
         self._come_to_next(node)
 
     def _come_to_next(self, node: NodeName) -> None:
-        """Of those who are suspended there, as long as something is left for them."""
+        """Of those who are suspended there the next one for whom enough is left."""
         ledger, at = self._counted[node], self._came_to[node]
-        there = self._suspended_on.get(node, ())
-        while ledger and ledger.free_gpus > 0 and at < len(there):
-            key, _, job = there[at]
+        there, left = self._suspended_on.get(node, ()), ledger.free_gpus if ledger else 0
+        while left and at < len(there):
+            key, needs, job = there[at]
             at += 1
-            if job.id not in self._seen:
+            if needs <= left and job.id not in self._seen:
                 self._seen.add(job.id)
                 heapq.heappush(self._line, (key, job, node))
                 break
