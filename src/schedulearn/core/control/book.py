@@ -77,15 +77,16 @@ class Book:
         if stale:
             self.unsettled = None
 
-    def changed_at(self, placements: Iterable[Placement]) -> None:
+    def changed_at(self, placements: Sequence[Placement]) -> None:
         """It might differ, and that only because of what has changed there."""
         self._stale = True
         self.unsettle(placements)
 
-    def unsettle(self, placements: Iterable[Placement]) -> None:
+    def unsettle(self, placements: Sequence[Placement]) -> None:
         """Once there is a decision, it must look there."""
         if self.unsettled is not None:
-            self.unsettled.update(placement.node for placement in placements)
+            for placement, _ in grouped(placements):
+                self.unsettled.add(placement.node)
 
     # --- promises
 

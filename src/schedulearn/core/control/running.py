@@ -83,14 +83,15 @@ def suspend(state: State, job: Job, now: float) -> None:
 
 def pause_confirmed(state: State, job: Job, attempt: Attempt, workers: Iterable[Worker], now: float) -> None:
     """These stand still. If that is for the sake of others, only their memory remains leased."""
-    memory, changed = Shape.of(job.spec).memory.per_worker, list[Worker]()
+    whole, changed = Shape.of(job.spec), list[Worker]()
+    memory = whole.memory.per_worker
     for worker in workers:
         if worker.started_at is None:
             worker.started_at = now
         if not job.suspended_at or worker.left_at is not None:
             continue  # its user paused it, or it goes on already, or leaves
-        worker.paused = True
-        if worker.holds is not None and worker.holds is not memory and worker.holds != memory:
+        worker.paused, holds = True, worker.holds
+        if holds is whole.per_worker or (holds is not None and holds != memory):
             changed.append(worker)
     state.lease(changed, memory)
     settle(state, job, attempt)

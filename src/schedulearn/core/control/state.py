@@ -190,9 +190,10 @@ class State(Book):
 
     def lease(self, workers: Sequence[Worker], amounts: Resources) -> None:
         """From now on each of them holds this, and nothing else."""
-        added, changed = self.changes.leases_added, self.changes.leases_changed
+        added = [worker for worker in workers if worker.holds is None]
+        self.changes.leases_added += added
+        self.changes.leases_changed += workers if not added else [w for w in workers if w.holds is not None]
         for worker in workers:
-            (added if worker.holds is None else changed).append(worker)
             worker.holds = amounts
 
     def end_leases(self, workers: Iterable[Worker]) -> None:

@@ -21,7 +21,7 @@ from schedulearn.core.control.running_jobs import RunningJobs, rank
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.node import NodeState
-from schedulearn.core.domain.resources import CPUS, EPSILON, GPUS
+from schedulearn.core.domain.resources import CPUS, EPSILON, GPUS, Resources
 from schedulearn.core.policies.stages import Facts, Key, Memory, NoPlace, Policy
 
 
@@ -127,25 +127,25 @@ class _Contest:
             self._look_again(placement.node, key)
 
     def _goes_on(self, job: Job, key: Key) -> bool:
-        places = self._places[job.id].grouped
+        places, amounts = self._places[job.id].grouped, job.shape.rest.per_worker
         for placement, count in places:
-            if placement.node in self._counted and not self._fits(job, placement, count):
+            if placement.node in self._counted and not self._fits(job, amounts, placement, count):
                 return False
         for placement, _ in places:
             self._count(placement.node, key)
         return self._take(job, places)
 
-    def _fits(self, job: Job, placement: Placement, count: int) -> bool:
+    def _fits(self, job: Job, amounts: Resources, placement: Placement, count: int) -> bool:
         node = self._counted[placement.node]
         if node is None or (node.node.state is NodeState.LOST and not job.placements):
             return bool(job.placements)
-        return node.fits(job.shape.rest.per_worker, placement.devices, count)
+        return node.fits(amounts, placement.devices, count)
 
     def _take(self, job: Job, places: Iterable[tuple[Placement, int]]) -> bool:
         """All of these, or none: what fits by itself may not do so together."""
         taken, amounts = list[tuple[NodeLedger, Placement, int]](), job.shape.rest.per_worker
         for placement, count in places:
-            if not self._fits(job, placement, count):
+            if not self._fits(job, amounts, placement, count):
                 for node, was, so_many in taken:
                     node.give_back(amounts, was.devices, so_many)
                 return False
@@ -185,9 +185,10 @@ class _Contest:
             job = self._running.get(number)
             if job is None or (key := rank(job, self._order, self._facts, self._now)) < after:
                 continue
+            amounts = job.shape.rest.per_worker
             for placement, count in self._places[number].grouped:
                 if node and placement.node == name:
-                    node.give_back(job.shape.rest.per_worker, placement.devices, count)
+                    node.give_back(amounts, placement.devices, count)
             if number not in self._seen:
                 self._seen.add(number)
                 heapq.heappush(self._line, (key, job, name))

@@ -194,7 +194,10 @@ class Attempt:
     @property
     def stands_still(self) -> bool:
         """Whether all its members are paused."""
-        return all(w.paused for w in reversed(self.workers) if w.left_at is None and w.ended_at is None)
+        for worker in self.workers:
+            if not worker.paused and worker.left_at is None and worker.ended_at is None:
+                return False
+        return True
 
     @property
     def running(self) -> list[Worker]:

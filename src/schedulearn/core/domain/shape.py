@@ -45,7 +45,7 @@ class Shape:
     @property
     def rest(self) -> "Shape":
         """What a suspended job leaves to others: all but its memory."""
-        return _rest(self) if MEMORY in self.per_worker else self
+        return self if self.plain or MEMORY not in self.per_worker else _rest(self)
 
     def with_cores(self, cores: int) -> "Shape":
         """What it needs where whole cores are given out and it has so many."""
