@@ -12,7 +12,7 @@ from bench.service import folder
 from bench.sleepers import NODE, WORKERS, processes, sleeping, wait
 from schedulearn.core.domain.ids import WorkerId
 from schedulearn.core.domain.ports import Executor
-from schedulearn.executors.process.cgroups import NO_CGROUPS
+from schedulearn.executors.kernel.groups import NO_CGROUPS
 from schedulearn.service.common.clock import SteadyClock
 from schedulearn.service.learn.monitor import EVERY, Monitor
 
@@ -86,8 +86,8 @@ def cpu_of(action: Callable[[], object], before: Callable[[], object] = lambda: 
 def _containers(root: Path, sink: Any, daemon: Any) -> Executor:
     from dataclasses import replace
 
-    from schedulearn.executors.docker import DockerExecutor
     from schedulearn.executors.docker.connect import Engine
+    from schedulearn.executors.docker.executor import DockerExecutor
     from support.base_image import IMAGE
 
     node = replace(NODE, executor="docker", default_image=IMAGE)

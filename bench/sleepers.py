@@ -13,7 +13,7 @@ from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.ports import Executor, Launch
 from schedulearn.core.domain.resources import CPUS, Resources
 from schedulearn.core.domain.spec import JobSpec
-from schedulearn.executors.process import ProcessExecutor
+from schedulearn.executors.process.executor import ProcessExecutor
 from schedulearn.service.common.clock import SteadyClock
 from schedulearn.store import Cycle, Store, open_store
 

@@ -26,8 +26,8 @@ from schedulearn.core.domain.resources import Resources
 from schedulearn.core.domain.spec import JobSpec
 from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.sitehook import hook_folder, install_hook
-from schedulearn.executors.process import ProcessExecutor
 from schedulearn.executors.process.cgroups import PARENT, detect
+from schedulearn.executors.process.executor import ProcessExecutor
 from schedulearn.service.common.clock import SteadyClock
 
 LIMITS = (0.5, 1.0, 1.5, 2.0)

@@ -22,7 +22,7 @@ from schedulearn.executors.common.folders import commit, newest_file, prepare_jo
 from schedulearn.executors.common.paths import JobPaths
 from schedulearn.executors.docker.layers import setup_of
 from schedulearn.executors.docker.shared import SharedCheckpoints
-from schedulearn.executors.process.procfs import descendants
+from schedulearn.executors.kernel.procfs import descendants
 from schedulearn.service.exec.commands import tar_of
 from schedulearn.service.upkeep.housekeeping import folder_size
 from support.swapping import USER, swap_for_links, swapping

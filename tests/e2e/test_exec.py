@@ -68,7 +68,7 @@ def test_what_cannot_be(whole: Service) -> None:
             client.exec(99999, ["true"])
         client.cancel(job)
         client.wait(job, PATIENCE)
-        with pytest.raises(ApiError, match="does not run: it was cancelled"):
+        with pytest.raises(ApiError, match="is not running: it was cancelled"):
             client.exec(job, ["true"])
         assert whole.cli("exec", str(job)).returncode == 2
 

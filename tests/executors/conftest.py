@@ -14,10 +14,11 @@ import pytest
 
 from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.common.instance import instance_of
-from schedulearn.executors.process import ProcessExecutor
-from schedulearn.executors.process.cgroups import NO_CGROUPS, Cgroups, detect
+from schedulearn.executors.kernel.groups import NO_CGROUPS, Cgroups
+from schedulearn.executors.kernel.procfs import all_pids, descendants, stat_fields
+from schedulearn.executors.process.cgroups import detect
 from schedulearn.executors.process.claim import is_held, read_claim
-from schedulearn.executors.process.procfs import all_pids, descendants, stat_fields
+from schedulearn.executors.process.executor import ProcessExecutor
 from support.bench import NODE, SystemClock, Workbench, until
 from support.docker import Daemons
 from support.docker_bench import DockerBench

@@ -15,9 +15,9 @@ from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.folders import fetched_at, prepare_job_folders
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, write_json
 from schedulearn.executors.docker import live
-from schedulearn.executors.docker.bringing import Bringer, Brought, Moving
 from schedulearn.executors.docker.calls import Refused
 from schedulearn.executors.docker.containers import FOLDER_BIT
+from schedulearn.executors.docker.live import Bringer, Brought, Moving
 from schedulearn.executors.docker.resting import PATIENCE, QUIET, Rest, Seen
 from schedulearn.executors.docker.rounds import Rounds
 from support.docker_bench import DockerBench

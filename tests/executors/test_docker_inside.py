@@ -8,7 +8,7 @@ from schedulearn.core.domain.events import LimitsSet
 from schedulearn.core.domain.ids import WorkerId
 from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common import control
-from schedulearn.executors.docker import DockerExecutor
+from schedulearn.executors.docker.executor import DockerExecutor
 from support.bench import DEADLINE
 from support.docker_bench import DockerBench
 from support.fake_torch import FAKE_TORCH

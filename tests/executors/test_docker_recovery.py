@@ -17,7 +17,7 @@ from schedulearn.executors.docker import executor as executor_module
 from schedulearn.executors.docker.names import worker_labels
 from schedulearn.executors.docker.rounds import Rounds
 from schedulearn.executors.docker.rules import Rules
-from schedulearn.executors.process.procfs import all_pids, descendants
+from schedulearn.executors.kernel.procfs import all_pids, descendants
 from support.base_image import IMAGE
 from support.docker import Daemon, Daemons
 from support.docker_bench import DockerBench

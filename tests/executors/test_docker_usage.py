@@ -13,9 +13,9 @@ from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.spec import WorkerResources
 from schedulearn.core.domain.usage import Limits, Usage, cores_used
 from schedulearn.executors.common.archive import read_file
-from schedulearn.executors.docker import DockerExecutor
 from schedulearn.executors.docker.calls import Calls
 from schedulearn.executors.docker.connect import Engine
+from schedulearn.executors.docker.executor import DockerExecutor
 from schedulearn.executors.docker.usage import ContainerUsage, find_here, usage_told
 from schedulearn.executors.kernel.groups import read_limits
 from support.bench import SystemClock

@@ -13,8 +13,8 @@ from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.usage import WEIGHTS, Limits, Usage, cores_used
 from schedulearn.executors.kernel.groups import (
     PERIOD,
+    Cgroups,
     Counters,
-    GroupFolders,
     in_force,
     members,
     quota_for,
@@ -59,27 +59,27 @@ def filled(folder: Path, files: dict[str, str]) -> Path:
 
 
 @pytest.fixture(params=["v1", "v2"])
-def groups(request: pytest.FixtureRequest, tmp_path: Path) -> GroupFolders:
+def groups(request: pytest.FixtureRequest, tmp_path: Path) -> Cgroups:
     return made(tmp_path, request.param)
 
 
-def made(folder: Path, version: str) -> GroupFolders:
+def made(folder: Path, version: str) -> Cgroups:
     if version == "v2":
-        return GroupFolders(unified=filled(folder / "v2", V2_FILES))
+        return Cgroups(unified=filled(folder / "v2", V2_FILES))
     both = filled(folder / "v1", V1_FILES)
-    return GroupFolders(both, both, both, both)
+    return Cgroups(both, both, both, both)
 
 
-def test_counters(groups: GroupFolders) -> None:
+def test_counters(groups: Cgroups) -> None:
     assert read_counters(groups) == Counters(2.5, 8 * MB, 4100, 10)
     assert members(groups) == [12, 13]
 
 
-def test_no_limits(groups: GroupFolders) -> None:
+def test_no_limits(groups: Cgroups) -> None:
     assert read_limits(groups) == Limits(None, 100, None)
 
 
-def test_limits_are_read_back(groups: GroupFolders) -> None:
+def test_limits_are_read_back(groups: Cgroups) -> None:
     asked = Limits(0.125, 30, 20 * MB)
     assert write_limits(groups, asked) == asked
     assert read_limits(groups) == asked
@@ -87,36 +87,36 @@ def test_limits_are_read_back(groups: GroupFolders) -> None:
     assert write_limits(groups, Limits(memory=90 * MB)) == Limits(0.125, 200, 90 * MB)
 
 
-def test_memory_below_what_is_held(groups: GroupFolders) -> None:
+def test_memory_below_what_is_held(groups: Cgroups) -> None:
     with pytest.raises(ExecutorError, match="7 MB is below the 8 MB"):
         write_limits(groups, Limits(cpus=0.5, memory=7 * MB))
     assert read_limits(groups) == Limits(None, 100, None)
 
 
 def test_what_no_group_counts_is_unknown(tmp_path: Path) -> None:
-    assert read_counters(GroupFolders()) == Counters()
-    assert read_limits(GroupFolders()) == Limits()
-    assert members(GroupFolders()) == []
-    assert not GroupFolders()
-    bare = GroupFolders(unified=filled(tmp_path, {"cpu.stat": V2_FILES["cpu.stat"]}))
+    assert read_counters(Cgroups()) == Counters()
+    assert read_limits(Cgroups()) == Limits()
+    assert members(Cgroups()) == []
+    assert not Cgroups()
+    bare = Cgroups(unified=filled(tmp_path, {"cpu.stat": V2_FILES["cpu.stat"]}))
     assert read_counters(bare) == Counters(cpu_seconds=2.5)
     assert read_limits(bare) == Limits()
 
 
 def test_newer_kernels_that_count_no_block_traffic(tmp_path: Path) -> None:
     folder = filled(tmp_path, {**V1_FILES, "blkio.throttle.io_service_bytes_recursive": "Total 0\n"})
-    assert read_counters(GroupFolders(blkio=folder)) == Counters()
+    assert read_counters(Cgroups(blkio=folder)) == Counters()
 
 
 @pytest.mark.parametrize("asked", [Limits(cpus=1.0), Limits(weight=5), Limits(memory=MB)])
 def test_a_group_that_is_not_there(tmp_path: Path, asked: Limits) -> None:
-    bare = GroupFolders(unified=filled(tmp_path, {"cpu.stat": V2_FILES["cpu.stat"]}))
-    for groups in (GroupFolders(), bare):
+    bare = Cgroups(unified=filled(tmp_path, {"cpu.stat": V2_FILES["cpu.stat"]}))
+    for groups in (Cgroups(), bare):
         with pytest.raises(ExecutorError, match="no control group for it"):
             write_limits(groups, asked)
 
 
-def test_what_was_written_before_a_refusal_is_taken_back(groups: GroupFolders, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_written_before_a_refusal_is_taken_back(groups: Cgroups, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel takes the CPU limit and refuses the memory limit."""
     write = os.open
 

@@ -21,8 +21,8 @@ from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.archive import Entry, pack
 from schedulearn.executors.common.launching import HOSTS, launched
 from schedulearn.executors.common.paths import read_orders, write_json
-from schedulearn.executors.kernel.groups import read_limits
-from schedulearn.executors.process.cgroups import Cgroups, made_groups
+from schedulearn.executors.kernel.groups import Cgroups, read_limits
+from schedulearn.executors.process.cgroups import made_groups
 
 HOROVOD = {"launcher": Launcher.HOROVOD, "workers": Workers(1, 2, 3)}
 AGENT = "-m torch.distributed.run"

@@ -9,13 +9,12 @@ import pytest
 
 from schedulearn.core.domain.node import Device, Node
 from schedulearn.core.domain.resources import Resources
-from schedulearn.executors.process import discover_node
-from schedulearn.executors.process.discovery import gpu_devices
+from schedulearn.executors.kernel.machine import discover_node, gpu_devices
 from support.nvml import ask_with_nvml, build_nvml
 
 ASK = """
 import dataclasses, json, sys
-from schedulearn.executors.process.discovery import discover_node, gpu_devices
+from schedulearn.executors.kernel.machine import discover_node, gpu_devices
 devices = gpu_devices({int(pid) for pid in sys.argv[1:]})
 print(json.dumps([[dataclasses.asdict(d) for d in devices], discover_node("n").capacity["gpus"]]))
 """

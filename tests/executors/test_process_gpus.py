@@ -13,8 +13,8 @@ import pytest
 
 from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ids import DeviceId
+from schedulearn.executors.kernel.groups import Cgroups
 from schedulearn.executors.process import cgroups as permitted
-from schedulearn.executors.process.cgroups import Cgroups
 from schedulearn.executors.process.gpus import own_minors
 from schedulearn.executors.process.view import NO_MOUNTS, detect_mounts
 from support.nvml import ask_with_nvml, build_nvml
@@ -24,7 +24,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make devic
 ONE, TWO, THREE = DeviceId("GPU-0"), DeviceId("GPU-1"), DeviceId("GPU-2")
 MINORS = """
 import json
-from schedulearn.executors.process.discovery import gpu_minors
+from schedulearn.executors.kernel.machine import gpu_minors
 print(json.dumps(gpu_minors()))
 """
 # Arguments: the data folder, that of the device files, the workers' uid, what denies ("mounts", "group"), what is set
@@ -32,7 +32,9 @@ print(json.dumps(gpu_minors()))
 RUN = """
 import json, os, sys
 from pathlib import Path
-from schedulearn.executors.process import ProcessExecutor, cgroups, discover_node, gpus
+from schedulearn.executors.kernel.machine import discover_node
+from schedulearn.executors.process import cgroups, gpus
+from schedulearn.executors.process.executor import ProcessExecutor
 from schedulearn.executors.process.view import NO_MOUNTS
 from support.bench import SystemClock, Workbench
 

@@ -16,10 +16,10 @@ import pytest
 from schedulearn.core.domain.outcome import Ending
 from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.common.endings import read_end
+from schedulearn.executors.kernel.groups import Cgroups
+from schedulearn.executors.kernel.procfs import descendants
 from schedulearn.executors.process import cgroups as permitted
-from schedulearn.executors.process.cgroups import Cgroups
 from schedulearn.executors.process.claim import Claim, read_claim
-from schedulearn.executors.process.procfs import descendants
 from schedulearn.executors.process.view import NO_MOUNTS, Mounts, User, detect_mounts, isolation
 from support.bench import NODE
 from support.service import SOURCE

@@ -14,9 +14,9 @@ import pytest
 from schedulearn.core.domain.events import WorkerPaused
 from schedulearn.core.domain.outcome import Ending
 from schedulearn.executors.common.folders import make_worker_folder
+from schedulearn.executors.kernel.procfs import start_time, stat_fields
 from schedulearn.executors.process.claim import read_claim
 from schedulearn.executors.process.prepare import Limits, prepare
-from schedulearn.executors.process.procfs import start_time, stat_fields
 from schedulearn.executors.process.shim import Supervisor
 from schedulearn.executors.process.spawn import spawn
 

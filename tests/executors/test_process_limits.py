@@ -13,9 +13,16 @@ from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.core.domain.outcome import Ending
 from schedulearn.core.domain.spec import WorkerResources
 from schedulearn.executors.common.paths import read_orders
-from schedulearn.executors.process.cgroups import MOST_PROCESSES, NO_CGROUPS, Cgroups, detect
+from schedulearn.executors.kernel.groups import NO_CGROUPS, Cgroups
+from schedulearn.executors.process.cgroups import MOST_PROCESSES, detect, plan
 from schedulearn.executors.process.cores import Cores
-from schedulearn.executors.process.groups import Groups, close_groups
+from schedulearn.executors.process.groups import (
+    close_groups,
+    controllers_of,
+    enter_groups,
+    killed_for_memory,
+    make_groups,
+)
 from support.bench import DEADLINE
 
 MB = 1_000_000
@@ -41,17 +48,13 @@ os.wait()
 # A shim with one child is told to end all.
 KILL = """
 import os, time
-from schedulearn.executors.process.shim import Supervisor
+from schedulearn.executors.process import shim as module
 child = os.fork()
 if child == 0:
     time.sleep(1000)
-class Groups:
-    def close(self):
-        print('alive', os.waitpid(child, os.WNOHANG) == (0, 0))
-    def members(self):
-        return set()
-shim = Supervisor('/nowhere', -1, None, b'')
-shim.groups = Groups()
+module.close_groups = lambda _: print('alive', os.waitpid(child, os.WNOHANG) == (0, 0))
+shim = module.Supervisor('/nowhere', -1, None, b'')
+shim.groups = []
 shim._kill_tree()
 print('over', shim.childless)
 """
@@ -149,7 +152,7 @@ def test_without_a_limit_nobody_watches(bench: Any) -> None:
 
 
 def test_plan_of_version_1() -> None:
-    plans = Cgroups(cpu=Path("/c"), memory=Path("/m")).plan("w", 1.5, 7 * MB)
+    plans = plan(Cgroups(cpu=Path("/c"), memory=Path("/m")), "w", 1.5, 7 * MB)
     assert [(p["dir"], p["controllers"], p["oom"]) for p in plans] == [
         ("/c/schedulearn/w", ["cpu"], None),
         ("/m/schedulearn/w", ["memory"], "/m/schedulearn/w/memory.oom_control"),
@@ -159,21 +162,21 @@ def test_plan_of_version_1() -> None:
 
 
 def test_controllers_that_share_a_hierarchy_share_a_group() -> None:
-    (plan,) = Cgroups(cpu=Path("/c"), cpuacct=Path("/c")).plan("w", 1.5, None)
-    assert plan["controllers"] == ["cpu", "cpuacct"]
-    assert [step[0] for step in plan["steps"]] == ["mkdir", "write", "write"]
+    (made,) = plan(Cgroups(cpu=Path("/c"), cpuacct=Path("/c")), "w", 1.5, None)
+    assert made["controllers"] == ["cpu", "cpuacct"]
+    assert [step[0] for step in made["steps"]] == ["mkdir", "write", "write"]
 
 
 def test_a_worker_without_limits_has_groups_that_count() -> None:
-    both = Cgroups(cpu=Path("/c"), memory=Path("/m")).plan("w", None, None)
-    assert [[step[0] for step in plan["steps"]] for plan in both] == [["mkdir"], ["mkdir"]]
-    (unified,) = Cgroups(unified=Path("/u")).plan("w", None, None)
+    both = plan(Cgroups(cpu=Path("/c"), memory=Path("/m")), "w", None, None)
+    assert [[step[0] for step in made["steps"]] for made in both] == [["mkdir"], ["mkdir"]]
+    (unified,) = plan(Cgroups(unified=Path("/u")), "w", None, None)
     assert not any(path.endswith((".max", "pids.max")) for action, path, _ in unified["steps"] if action == "write")
 
 
 def test_a_tiny_quota_is_one_that_the_kernel_takes() -> None:
-    (plan,) = Cgroups(cpu=Path("/c")).plan("w", 0.001, None)
-    assert plan["steps"][-1][2] == "1000"
+    (made,) = plan(Cgroups(cpu=Path("/c")), "w", 0.001, None)
+    assert made["steps"][-1][2] == "1000"
 
 
 def unified_tree(folder: Path) -> Path:
@@ -187,24 +190,24 @@ def unified_tree(folder: Path) -> Path:
 
 def test_version_2_is_set_up_from_the_top_down(tmp_path: Path) -> None:
     base = unified_tree(tmp_path / "u")
-    groups = Groups(Cgroups(unified=base).plan("w", 0.25, 5 * MB))
+    groups = make_groups(plan(Cgroups(unified=base), "w", 0.25, 5 * MB))
     worker = base / "schedulearn" / "w"
     assert (base / "cgroup.subtree_control").read_text() == "+cpu +memory"
     assert (base / "schedulearn" / "cgroup.subtree_control").read_text() == "+cpu +memory"
     assert (worker / "cpu.max").read_text() == "25000 100000"
     assert (worker / "memory.max").read_text() == "5000000"
-    assert groups.enter(4711) == {"cpu", "memory"}
+    assert controllers_of(enter_groups(groups, 4711)) == {"cpu", "memory"}
     assert (worker / "cgroup.procs").read_text() == "4711"
-    assert not groups.killed_for_memory()
+    assert not killed_for_memory(groups)
     (worker / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
-    assert groups.killed_for_memory()
+    assert killed_for_memory(groups)
 
 
 def test_a_group_that_cannot_be_entered_holds_nothing(tmp_path: Path) -> None:
     base = unified_tree(tmp_path / "u")
     (base / "schedulearn" / "w" / "cgroup.procs").unlink()
-    groups = Groups(Cgroups(unified=base).plan("w", 0.25, None))
-    assert groups.enter(4711) == set()
+    groups = make_groups(plan(Cgroups(unified=base), "w", 0.25, None))
+    assert enter_groups(groups, 4711) == []
 
 
 V1 = """
@@ -247,7 +250,7 @@ def test_detect_nothing(tmp_path: Path) -> None:
 
 
 def test_a_worker_may_have_only_so_many_processes() -> None:
-    plans = Cgroups(pids=Path("/groups")).plan("1.1.0", None, None)
+    plans = plan(Cgroups(pids=Path("/groups")), "1.1.0", None, None)
     assert plans[0]["steps"][-1] == ("write", "/groups/schedulearn/1.1.0/pids.max", str(MOST_PROCESSES))
 
 

@@ -29,8 +29,8 @@ from schedulearn.core.domain.ids import JobId, NodeName, WorkerId
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.spec import JobSpec
-from schedulearn.executors.process import ProcessExecutor
-from schedulearn.executors.process.cgroups import NO_CGROUPS
+from schedulearn.executors.process.executor import ProcessExecutor
+from schedulearn.executors.kernel.groups import NO_CGROUPS
 
 class Clock:
     def now(self):

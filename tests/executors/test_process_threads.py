@@ -11,8 +11,8 @@ from schedulearn.core.domain.events import LimitsSet
 from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common import control
+from schedulearn.executors.kernel.groups import Cgroups
 from schedulearn.executors.process import executor as changing
-from schedulearn.executors.process.cgroups import Cgroups
 from schedulearn.executors.process.executor import said_of_threads
 from support.bench import DEADLINE, Workbench
 

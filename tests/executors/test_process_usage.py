@@ -11,10 +11,10 @@ from schedulearn.core.domain.outcome import Ending
 from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.spec import WorkerResources
 from schedulearn.core.domain.usage import Limits, Usage, cores_used
-from schedulearn.executors.process import ProcessExecutor
-from schedulearn.executors.process.cgroups import NO_CGROUPS, Cgroups
+from schedulearn.executors.kernel.groups import NO_CGROUPS, Cgroups
+from schedulearn.executors.kernel.procfs import descendants
 from schedulearn.executors.process.claim import read_claim
-from schedulearn.executors.process.procfs import descendants
+from schedulearn.executors.process.executor import ProcessExecutor
 
 MB = 1_000_000
 FOREVER = "echo up > up; exec sleep 1000"

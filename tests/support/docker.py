@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from schedulearn.executors.docker.connect import Engine
-from schedulearn.executors.process.procfs import all_pids, descendants
+from schedulearn.executors.kernel.procfs import all_pids, descendants
 from support.base_image import CHANGES, IMAGE, base_image
 
 START_WITHIN = 60.0  # seconds

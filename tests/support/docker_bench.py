@@ -9,8 +9,8 @@ from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.common.archive import Entry, pack, read_file
 from schedulearn.executors.common.instance import instance_of
-from schedulearn.executors.docker import DockerExecutor
 from schedulearn.executors.docker.connect import Engine
+from schedulearn.executors.docker.executor import DockerExecutor
 from schedulearn.executors.docker.names import container_name
 from schedulearn.executors.docker.rules import NONE_RUNNING
 from support.base_image import IMAGE

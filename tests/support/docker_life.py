@@ -18,9 +18,10 @@ from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.spec import JobSpec
 from schedulearn.executors.common import folders
-from schedulearn.executors.docker import DockerExecutor, ending, starting
+from schedulearn.executors.docker import ending, starting
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.containers import Containers
+from schedulearn.executors.docker.executor import DockerExecutor
 from schedulearn.executors.docker.rules import Rules
 from support.bench import NODE, SystemClock
 from support.docker_bench import DOCKER_NODE

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from schedulearn.executors.process.procfs import descendants
+from schedulearn.executors.kernel.procfs import descendants
 
 PROGRAMS = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None)  # None: it is not here
 _QUICK = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off"

@@ -184,7 +184,7 @@ def migrate(job: JobNumber, target: MigrateTo, caller: Person, gateway: Gate) ->
 def possible_moves(job: JobNumber, gateway: Gate) -> types.MovePage:
     """The nodes to which a running job could move now, and why not to the others: what a POST would say.
 
-    What does not fit at present is refused, not waited for. 409 if the job does not run.
+    What does not fit at present is refused, not waited for. 409 if the job is not running.
     """
     found = gateway.possible_moves(JobId(job))
     return types.MovePage(moves=[types.PossibleMove(node=one.node, problem=one.problem or None) for one in found])

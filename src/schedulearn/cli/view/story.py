@@ -6,8 +6,8 @@ from datetime import datetime
 from schedulearn.cli.view.table import Cell, Column, styled
 from schedulearn.wire.clean import clean
 from schedulearn.wire.facts import worker_end
+from schedulearn.wire.types import FINISHED
 from schedulearn.wire.words import (
-    FINISHED,
     Json,
     clock,
     duration,

@@ -58,24 +58,8 @@ class BaseExecutor(ABC, Generic[Found, Watch]):
     be done again from its beginning: a task that fails is tried a few times more, and one that raises Unreachable until
     the platform answers. An end that was told stays true: that worker is never started again.
 
-    A new kind of executor says how these things are done on its platform, each for one worker, in its lane:
-
-    `_begin`            start it, once and for all: also if an earlier life of the service, or an earlier try, may have
-    `_find`             what is there of it; None: it is not there, and never will be
-    `_started_at`       when it began, as it was written down
-    `_watch`            watch it from now on: at its end `_note_end`, in its lane
-    `_end_of`           how it ended, where `_find` found nothing
-    `_tell_to_end`      ask it to end, and kill it after the time that is given
-    `_pause` `_resume`  suspend it and say so; let it go on
-    `_limits_in_force`  what holds it now, as the platform itself says
-    `_put_limits`       change that, all of it or nothing; what holds then
-    `_ack`              what it says of its threads
-    `_usage_of`         what it has used
-    `_clear`            remove what the platform has of a job; False: the job still runs
-
-    It may say more: `_send_control` where the control file is not the worker's own, `_write_down` where nothing on the
-    platform records ends, `_recorded_end`, `_moment`, `_notes`, `_reason`, `_let_go`, `nodes`, `close`; and it has an
-    `exec` for commands beside its workers. `docs/architecture.md` tells the story of a worker.
+    A new kind of executor says what a platform has to say, each for one worker, in its lane; it may say more, and has
+    an `exec` for commands inside its workers. `docs/architecture.md` tells the story of a worker.
     """
 
     exec: Exec
@@ -142,12 +126,13 @@ class BaseExecutor(ABC, Generic[Found, Watch]):
 
     @abstractmethod
     def _begin(self, launch: Launch, paths: WorkerPaths) -> None:
-        """Returns once it has been started, now or before. OSError or ExecutorError: it cannot be. The worker's folder
-        is there, and its lock is held.
+        """Start it, once and for all: an earlier life of the service, or an earlier try, may have. OSError or
+        ExecutorError: it cannot be started. The worker's folder is there, and its lock is held.
         """
 
     @abstractmethod
-    def _find(self, worker: WorkerId, paths: WorkerPaths) -> Found | None: ...
+    def _find(self, worker: WorkerId, paths: WorkerPaths) -> Found | None:
+        """What is there of it; None: it is not there, and never will be."""
 
     @abstractmethod
     def _started_at(self, paths: WorkerPaths) -> float | None:
@@ -155,39 +140,42 @@ class BaseExecutor(ABC, Generic[Found, Watch]):
 
     @abstractmethod
     def _watch(self, worker: WorkerId, paths: WorkerPaths, found: Found) -> None:
-        """Puts it into `_watched`. Nothing happens if it is watched already."""
+        """Put it into `_watched`, if it is not there; at its end `_note_end` is told, in its lane."""
 
     @abstractmethod
     def _end_of(self, worker: WorkerId, paths: WorkerPaths) -> End | None:
-        """None: whatever watches it will find that out."""
+        """How it ended, where `_find` found nothing; None: whatever watches it will find that out."""
 
     @abstractmethod
-    def _tell_to_end(self, worker: WorkerId, paths: WorkerPaths, found: Found, grace: float) -> None: ...
+    def _tell_to_end(self, worker: WorkerId, paths: WorkerPaths, found: Found, grace: float) -> None:
+        """Ask it to end, and kill it after the time that is given."""
 
     @abstractmethod
     def _pause(self, worker: WorkerId) -> None:
-        """WorkerPaused once all of it stands still."""
+        """WorkerPaused once all of it is suspended."""
 
     @abstractmethod
     def _resume(self, worker: WorkerId) -> None: ...
 
     @abstractmethod
     def _limits_in_force(self, worker: WorkerId) -> Limits | None:
-        """None: it does not run. ExecutorError: its limits cannot be changed here."""
+        """As the platform itself says. None: it is not running. ExecutorError: its limits cannot be changed here."""
 
     @abstractmethod
     def _put_limits(self, worker: WorkerId, limits: Limits) -> Limits:
-        """What is read back; OSError or ExecutorError: nothing has changed."""
+        """Change them, all or none; what is in force then. OSError or ExecutorError: nothing has changed."""
 
     @abstractmethod
-    def _ack(self, worker: WorkerId, paths: WorkerPaths) -> Ack | None: ...
+    def _ack(self, worker: WorkerId, paths: WorkerPaths) -> Ack | None:
+        """What it says of its threads."""
 
     @abstractmethod
     def _usage_of(self, worker: WorkerId, watch: Watch) -> Usage | None:
         """Never waits. Any thread may ask."""
 
     @abstractmethod
-    def _clear(self, job: JobId) -> bool: ...
+    def _clear(self, job: JobId) -> bool:
+        """Remove what the platform has of a job; False: the job still runs."""
 
     # --- what it may say besides
 
@@ -385,7 +373,7 @@ class BaseExecutor(ABC, Generic[Found, Watch]):
             self._emit(LimitsSet(self._clock.now(), worker, now, problem, fixed, automatic))
 
     def _change_limits(self, worker: WorkerId, paths: WorkerPaths, limits: Limits) -> Limits | None:
-        """What holds each of the workers in it now; None: that was so before, or it does not run."""
+        """What holds each of the workers in it now; None: that was so before, or it is not running."""
         present, held = self._limits_in_force(worker), _workers_in(paths)
         if present is None:
             return None

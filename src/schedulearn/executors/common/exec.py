@@ -34,7 +34,7 @@ class Exec(Protocol):
     def run(self, worker: WorkerId, command: list[str]) -> Command:
         """As the job's own user, with its environment and its limits, in its run folder. Its standard input is empty.
 
-        NotRunning if the worker does not run, Conflict if it stands still and the command would, too.
+        NotRunning if the worker is not running, Conflict if it is suspended and the command would be, too.
         """
 
     def files(self, worker: WorkerId, path: str) -> Iterator[bytes] | None:

@@ -4,8 +4,8 @@ import logging
 import math
 import os
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from schedulearn.archive.confined import Owner, give_empty, unpack_snapshot
@@ -15,7 +15,7 @@ from schedulearn.archive.remove import remove_tree
 from schedulearn.archive.walk import Tree, any_name
 from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ids import WorkerId
-from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, read_json, write_json
+from schedulearn.executors.common.paths import JobPaths, WorkerPaths, locked, read_number, write_json
 
 log = logging.getLogger(__name__)
 _MOST_SNAPSHOT = 1 << 40  # bytes: how large a project may be was asked when it was uploaded
@@ -61,14 +61,21 @@ def _fill_run_folder(run: Path, snapshot: Path | None, owner: Owner) -> None:
     """From the snapshot of a user's project, as that user, where no other can come to it; then renamed, so that a run
     folder is always whole. The caller holds the job's lock.
     """
-    private = Path(tempfile.mkdtemp(prefix=f"{run.name}.tmp-", dir=run.parent))  # only the service may enter
-    try:
-        fresh = private / "new"
-        fresh.mkdir(mode=0o700)
+    with fresh_beside(run) as fresh:
         give_empty(fresh, owner)
         if snapshot is not None:
             _unpack(snapshot, fresh, owner)
         fresh.rename(run)
+
+
+@contextmanager
+def fresh_beside(folder: Path) -> Iterator[Path]:
+    """An empty folder to be filled and then renamed, in one that only the service may enter; both go at the end."""
+    private = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=folder.parent))
+    try:
+        fresh = private / "new"
+        fresh.mkdir(mode=0o700)
+        yield fresh
     finally:
         remove_tree(private)
 
@@ -88,10 +95,7 @@ def _unpack(snapshot: Path, folder: Path, owner: Owner) -> None:
 
 def newest_attempt(job: JobPaths) -> int:
     """The number of the newest attempt that began; 0 if none did."""
-    try:
-        return int(read_json(job.fence)["attempt"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
+    return int(read_number(job.fence, "attempt") or 0)
 
 
 def is_stale(worker: WorkerId, job: JobPaths) -> bool:
@@ -106,23 +110,18 @@ def commit(
     `fill` puts the content into a new folder beside it. A crash at any point leaves the old content or the new.
     `keep_newer`: content that is older than the present one is dropped, and False returned.
     """
-    private = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=folder.parent))  # only the service may enter
-    temporary = private / "new"
-    temporary.mkdir(mode=0o700)
-    try:
-        fill(temporary)
+    with fresh_beside(folder) as fresh:
+        fill(fresh)
         with locked(job.lock):
             if is_stale(worker, job):
                 raise StaleAttempt(f"attempt {worker.of} is not the newest one any more")
             settle(folder)
-            if keep_newer and newest_file(temporary) < newest_file(folder):
+            if keep_newer and newest_file(fresh) < newest_file(folder):
                 log.info("%s stays: what worker %s has of it is older", folder, worker)
                 return False
-            temporary.rename(_complete(folder))
+            fresh.rename(_complete(folder))
             settle(folder)
             return True
-    finally:
-        remove_tree(private)
 
 
 def note_fetched(job: JobPaths, now: float) -> None:
@@ -133,10 +132,7 @@ def note_fetched(job: JobPaths, now: float) -> None:
 
 def fetched_at(job: JobPaths) -> float | None:
     """When a checkpoint of its containers was last brought here; None: never."""
-    try:
-        return float(read_json(job.fetched)["at"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    return read_number(job.fetched, "at")
 
 
 def newest_file(folder: Path) -> float:

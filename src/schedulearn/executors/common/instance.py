@@ -1,9 +1,10 @@
 """The name that a service gives to all it starts, so that it finds its own again and touches no other's."""
 
 import hashlib
-import os
 import secrets
 from pathlib import Path
+
+from schedulearn.executors.common.paths import make_once
 
 _NAME = "instance"  # the file in the data folder
 
@@ -18,7 +19,7 @@ def token_of(root: Path) -> str:
 
 def ensured(root: Path) -> str:
     """The same, made if need be."""
-    return token_of(root) or _made(root)
+    return make_once(root / _NAME, secrets.token_hex(16).encode()).decode()
 
 
 def renew(root: Path) -> None:
@@ -29,16 +30,3 @@ def renew(root: Path) -> None:
 def instance_of(root: Path) -> str:
     """The name of the service with this data folder. Neither a copy of it nor a new one in its place has the same."""
     return hashlib.sha256(f"{ensured(root)} {root.resolve()}".encode()).hexdigest()[:12]
-
-
-def _made(root: Path) -> str:
-    root.mkdir(parents=True, exist_ok=True)
-    fresh = root / f".{_NAME}-{os.getpid()}-{secrets.token_hex(4)}"
-    fresh.write_text(secrets.token_hex(16))
-    try:
-        os.link(fresh, root / _NAME)  # only one of two that begin at the same time can
-    except FileExistsError:
-        pass
-    finally:
-        fresh.unlink()
-    return token_of(root)

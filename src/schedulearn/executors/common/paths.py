@@ -7,7 +7,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,28 @@ LARGEST_LAUNCH = 16 << 20  # bytes of launch.json: it holds a job's whole comman
 SPOOL = "spool.jsonl"  # in the folder of a worker
 
 
+class _Named:
+    """A file or folder of this name, in the folder of a job or of a worker."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, owner: "JobPaths | WorkerPaths", _: object) -> Path:
+        return owner.folder / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class JobPaths:
     """The folder of one job."""
 
     folder: Path
+
+    run = _Named("run")
+    checkpoint = _Named("checkpoint")
+    attempts = _Named("attempts")
+    lock = _Named("prepare.lock")  # held while the run or the checkpoint folder is filled or replaced
+    fence = _Named("fence.json")  # the newest attempt that began: no older one may change the job's folders
+    fetched = _Named("fetched.json")  # when the checkpoint of a container was last brought here
 
     @classmethod
     def of(cls, root: Path, job: JobId) -> "JobPaths":
@@ -33,33 +50,6 @@ class JobPaths:
         """The folder around all jobs."""
         return self.folder.parent.parent
 
-    @property
-    def run(self) -> Path:
-        return self.folder / "run"
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.folder / "checkpoint"
-
-    @property
-    def attempts(self) -> Path:
-        return self.folder / "attempts"
-
-    @property
-    def lock(self) -> Path:
-        """Held while the run or the checkpoint folder is filled or replaced."""
-        return self.folder / "prepare.lock"
-
-    @property
-    def fence(self) -> Path:
-        """The number of the newest attempt that began: no older one may change the job's folders."""
-        return self.folder / "fence.json"
-
-    @property
-    def fetched(self) -> Path:
-        """When the checkpoint of a container was last brought here."""
-        return self.folder / "fetched.json"
-
 
 @dataclass(frozen=True, slots=True)
 class WorkerPaths:
@@ -67,6 +57,22 @@ class WorkerPaths:
 
     job: JobPaths
     folder: Path
+
+    # What the shim is told: command, environment, limits; of a container, what must be known at its end.
+    launch = _Named("launch.json")
+    started = _Named("started.json")  # when its container was started, by the service's own clock
+    anchors = _Named("anchors")  # which moments of a container's output lie where in `log`
+    claim = _Named("claim")  # written and locked by the one shim that runs this worker
+    token = _Named("token")
+    control = _Named("control.json")  # the present limits, for the job to read
+    hosts = _Named("hosts")  # the script that Horovod asks where its processes may run
+    spool = _Named(SPOOL)  # what the job reported while the service was away
+    ack = _Named("ack.json")  # how many threads the job has, as it says itself
+    stop = _Named("stop.json")  # how long a stop may take; read by the shim on SIGTERM
+    exit = _Named("exit.json")  # how the worker ended; written once
+    log = _Named("log")
+    shim_log = _Named("shim.log")  # what the shim itself had to complain about: normally empty
+    lock = _Named("prepare.lock")  # held while the worker is being started, so that two starters do not both prepare it
 
     @classmethod
     def of(cls, root: Path, worker: WorkerId) -> "WorkerPaths":
@@ -77,74 +83,6 @@ class WorkerPaths:
     def first(self) -> "WorkerPaths":
         """Those of worker 0 of the same attempt."""
         return WorkerPaths(self.job, self.folder.with_name("0"))
-
-    @property
-    def launch(self) -> Path:
-        """What the shim is told: command, environment, limits; of a container, what must be known at its end."""
-        return self.folder / "launch.json"
-
-    @property
-    def started(self) -> Path:
-        """When its container was started, by the service's own clock."""
-        return self.folder / "started.json"
-
-    @property
-    def anchors(self) -> Path:
-        """Which moments of a container's output lie where in `log`."""
-        return self.folder / "anchors"
-
-    @property
-    def claim(self) -> Path:
-        """Written and locked by the one shim that runs this worker."""
-        return self.folder / "claim"
-
-    @property
-    def token(self) -> Path:
-        return self.folder / "token"
-
-    @property
-    def control(self) -> Path:
-        """The present limits, for the job to read."""
-        return self.folder / "control.json"
-
-    @property
-    def hosts(self) -> Path:
-        """The script that Horovod asks where its processes may run."""
-        return self.folder / "hosts"
-
-    @property
-    def spool(self) -> Path:
-        """What the job reported while the service was away."""
-        return self.folder / SPOOL
-
-    @property
-    def ack(self) -> Path:
-        """How many threads the job has, as it says itself."""
-        return self.folder / "ack.json"
-
-    @property
-    def stop(self) -> Path:
-        """How long a stop may take; read by the shim on SIGTERM."""
-        return self.folder / "stop.json"
-
-    @property
-    def exit(self) -> Path:
-        """How the worker ended; written once by the shim."""
-        return self.folder / "exit.json"
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "log"
-
-    @property
-    def shim_log(self) -> Path:
-        """What the shim itself had to complain about: normally empty."""
-        return self.folder / "shim.log"
-
-    @property
-    def lock(self) -> Path:
-        """Held while the worker is being started, so that two starters do not both prepare it."""
-        return self.folder / "prepare.lock"
 
 
 def read_small(path: Path, largest: int = 1 << 20) -> bytes:
@@ -178,6 +116,14 @@ def read_json(path: Path, largest: int = 1 << 20) -> dict[str, Any]:
     return value
 
 
+def read_number(path: Path, name: str) -> float | None:
+    """What a JSON object says under this name; None: nothing, or it cannot be read."""
+    try:
+        return float(read_json(path)[name])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def read_orders(paths: WorkerPaths) -> dict[str, Any]:
     """What was written down for a worker when it was started; {} if it was not, or cannot be read."""
     try:
@@ -202,6 +148,24 @@ def write_file(path: Path, data: bytes, mode: int = 0o644, owner: tuple[int, int
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def make_once(path: Path, data: bytes) -> bytes:
+    """What the file has; it is made with this content, for the service alone, if it is not there."""
+    with suppress(FileNotFoundError):
+        return path.read_bytes()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):  # another one was faster
+            path.hardlink_to(name)
+    finally:
+        Path(name).unlink()
+    return path.read_bytes()
 
 
 def write_json(path: Path, value: Mapping[str, object], mode: int = 0o644) -> None:

@@ -22,7 +22,7 @@ CREATED, PAUSED = "created", "paused"
 _ALIVE = {"running", "paused", "restarting"}
 # As the engine writes the mode of a file.
 FOLDER_BIT, _LINK = 1 << 31, 1 << 27
-OTHER_BITS = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21  # devices, pipes, sockets
+SPECIAL_BITS = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19  # devices, pipes, sockets, and what is not known
 _REMOVED = 2  # what became of a path
 _MOST_CHANGES = 32 << 20  # bytes of the list of them
 
@@ -264,6 +264,7 @@ class _Kept:
 
 def _state(told: Mapping[str, Any]) -> State:
     state = told["State"]
+    began, ended = nanoseconds_of(state["StartedAt"]), nanoseconds_of(state["FinishedAt"])
     return State(
         id=told["Id"],
         status=state["Status"],
@@ -271,18 +272,12 @@ def _state(told: Mapping[str, Any]) -> State:
         exit_code=state["ExitCode"],
         out_of_memory=state["OOMKilled"],
         error=state["Error"],
-        seconds=max(0.0, seconds_of(state["FinishedAt"]) - seconds_of(state["StartedAt"])),
-        finished=seconds_of(state["FinishedAt"]),
+        seconds=max(0, ended - began) / 1e9,
+        finished=ended / 1e9,
     )
 
 
 def nanoseconds_of(time: str) -> int:
-    """The same, exactly."""
+    """Since the epoch. The engine writes up to nine digits behind the point."""
     whole, _, fraction = time.removesuffix("Z").partition(".")
     return int(datetime.fromisoformat(f"{whole}+00:00").timestamp()) * 10**9 + int(f"{fraction:0<9}")
-
-
-def seconds_of(time: str) -> float:
-    """From the engine's way to write a time, with up to nine digits behind the point, to seconds since the epoch."""
-    whole, _, fraction = time.removesuffix("Z").partition(".")
-    return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")

@@ -18,7 +18,7 @@ from schedulearn.executors.common.base import Unreachable
 from schedulearn.executors.common.control import led
 from schedulearn.executors.common.endings import End, read_end, write_end
 from schedulearn.executors.common.folders import StaleAttempt, commit, is_stale, note_fetched
-from schedulearn.executors.common.paths import WorkerPaths, read_json, read_orders, write_file
+from schedulearn.executors.common.paths import WorkerPaths, read_number, read_orders, write_file
 from schedulearn.executors.docker.calls import Refused
 from schedulearn.executors.docker.containers import Containers, State
 from schedulearn.executors.docker.options import PLACES
@@ -147,7 +147,7 @@ class Ender:
         now = self._clock.now()
         if state is None:
             return End(Outcome(Ending.LOST, detail=REMOVED), now)
-        began = started_at(paths)
+        began = read_number(paths.started, "at")  # by the service's clock: the server's may be wrong
         at = min(now, (now if began is None else began) + state.seconds)
         if self._was_lost(state, silent):
             return End(Outcome(Ending.LOST, detail="it was ended by a stop or restart of its server"), at)
@@ -167,14 +167,6 @@ class Ender:
 def _taken_along(state: State) -> bool:
     """An engine that is stopped while it starts a container may end that, too, though it keeps those that run."""
     return state.exit_code in _TOLD_TO_END and state.seconds < _YOUNG and not state.out_of_memory
-
-
-def started_at(paths: WorkerPaths) -> float | None:
-    """By the service's clock: the server's may be wrong. None: nothing is written down of a start."""
-    try:
-        return float(read_json(paths.started)["at"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def may_be_older(paths: WorkerPaths) -> bool:

@@ -143,14 +143,14 @@ class DockerExec:
     def _run(self, worker: WorkerId, command: list[str]) -> DockerCommand:
         state = self._find(worker)
         if state is None or not state.alive:
-            raise NotRunning(f"worker {worker} does not run")
+            raise NotRunning(f"worker {worker} is not running")
         if state.status == PAUSED:
-            raise Conflict(f"job {worker.job} stands still, and so would the command: resume the job first")
+            raise Conflict(f"job {worker.job} is paused, and the command would be, too: resume the job first")
         try:
             return DockerCommand(self._containers, self._create(state, command))
         except Refused as refusal:
             if refusal.conflict or refusal.not_found:  # it has ended, or was paused, meanwhile
-                raise NotRunning(f"worker {worker} does not run now: {refusal}") from refusal
+                raise NotRunning(f"worker {worker} is not running now: {refusal}") from refusal
             raise
         except OSError as error:
             raise Unreachable(f"the engine hung up: {error}") from error

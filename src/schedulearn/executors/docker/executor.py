@@ -4,7 +4,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -23,12 +23,12 @@ from schedulearn.executors.common.base import LOG_CAP, BaseExecutor, Unreachable
 from schedulearn.executors.common.control import LARGEST_ACK, Ack, led, read_ack
 from schedulearn.executors.common.endings import End, read_end, write_end
 from schedulearn.executors.common.instance import instance_of
-from schedulearn.executors.common.paths import WorkerPaths, read_orders
+from schedulearn.executors.common.paths import WorkerPaths, read_number, read_orders
 from schedulearn.executors.common.shortage import engine_shortage
 from schedulearn.executors.docker.calls import Calls, Refused
 from schedulearn.executors.docker.connect import Engine
 from schedulearn.executors.docker.containers import CREATED, PAUSED, Containers, State
-from schedulearn.executors.docker.ending import REMOVED, Ender, Patience, started_at, user_of
+from schedulearn.executors.docker.ending import REMOVED, Ender, Patience, user_of
 from schedulearn.executors.docker.exec import DockerExec
 from schedulearn.executors.docker.follower import Follower
 from schedulearn.executors.docker.images import Images
@@ -37,7 +37,7 @@ from schedulearn.executors.docker.live import LiveCheckpoints
 from schedulearn.executors.docker.mounts import Sight, concealed
 from schedulearn.executors.docker.names import worker_of
 from schedulearn.executors.docker.networks import OWN, Networks
-from schedulearn.executors.docker.options import PLACES, update_options
+from schedulearn.executors.docker.options import PLACES, limit_options
 from schedulearn.executors.docker.output import Output
 from schedulearn.executors.docker.rounds import Grace, Rounds
 from schedulearn.executors.docker.rules import Rules
@@ -76,15 +76,13 @@ class DockerExecutor(BaseExecutor[State, Follower]):
         shared = SharedCheckpoints(Path(rules.shared_checkpoints), instance) if rules.shared_checkpoints else None
         self._containers = Containers(calls, instance)
         images, self._networks = Images(calls), Networks(calls, instance, rules)
-        self._layers = Layers(self._containers, images, self._networks, rules, self._closed)
-        self._sight = Sight(self._containers, images)
         self._site = Site(
             self._root,
             self._containers,
             images,
-            self._layers,
+            Layers(self._containers, images, self._networks, rules, self._closed),
             self._networks,
-            self._sight,
+            Sight(self._containers, images),
             rules,
             node,
             clock,
@@ -100,7 +98,7 @@ class DockerExecutor(BaseExecutor[State, Follower]):
         self._known: dict[WorkerId, threading.Event] = {}  # told of in this life; the event: it is not wanted any more
         self._told_at: float | None = None  # when the service first spoke of a worker, on the monotonic clock
         self._grace = Grace()
-        self._rounds = Rounds(Containers(Calls(engine, Rounds.TIMEOUT), instance), self._root, self, self._grace)
+        self._rounds = Rounds(Containers(Calls(engine, Rounds.TIMEOUT), instance), self._site, self, self._grace)
         self._rounds.start()
 
     # --- the port, where it does more than others
@@ -128,17 +126,6 @@ class DockerExecutor(BaseExecutor[State, Follower]):
         self._containers.calls.close()
 
     # --- for the rounds
-
-    def prepares(self, key: str) -> bool:
-        """Whether the image with this key is being prepared."""
-        return self._layers.being_made(key)
-
-    def looks(self, who: str) -> bool:
-        """Whether paths of the server are just being looked at for this worker."""
-        return self._sight.in_use(who)
-
-    def tidy_networks(self, found: Iterable[State], calls: Calls) -> None:
-        self._networks.tidy(found, calls)
 
     def is_orphan(self, worker: WorkerId) -> bool:
         """Whether the service, which tells of all its workers when it begins, has had time to but said nothing."""
@@ -195,7 +182,7 @@ class DockerExecutor(BaseExecutor[State, Follower]):
         return None if state is None or state.status == CREATED else state
 
     def _started_at(self, paths: WorkerPaths) -> float | None:
-        return started_at(paths)
+        return read_number(paths.started, "at")
 
     def _notes(self, paths: WorkerPaths) -> str:
         orders, notes = read_orders(paths), []
@@ -242,7 +229,7 @@ class DockerExecutor(BaseExecutor[State, Follower]):
         name = self._containers.name(worker)
         try:
             with self._containers.calls.api() as api:
-                api.update_container(name, **update_options(limits))
+                api.update_container(name, **limit_options(limits))
                 after = limits_of(api.inspect_container(name)["HostConfig"])
         finally:
             self._usage.refresh(worker)

@@ -8,8 +8,8 @@ from typing import Any
 from schedulearn.core.domain.ids import DeviceId
 from schedulearn.core.domain.node import Device
 from schedulearn.executors.docker.names import INSTANCE
-from schedulearn.executors.process.discovery import gpu_devices
-from schedulearn.executors.process.procfs import descendants
+from schedulearn.executors.kernel.machine import gpu_devices
+from schedulearn.executors.kernel.procfs import descendants
 
 log = logging.getLogger(__name__)
 CDI_GPU = "nvidia.com/gpu="

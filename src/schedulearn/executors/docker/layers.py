@@ -20,16 +20,16 @@ from schedulearn.archive.walk import Tree
 from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.units import format_duration, format_size
+from schedulearn.core.domain.usage import Limits
 from schedulearn.executors.common.archive import Entry, pack
 from schedulearn.executors.common.base import Unreachable, Unwanted
 from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.images import Images
 from schedulearn.executors.docker.names import SETUP, helper_labels, setup_name
 from schedulearn.executors.docker.networks import SHARED, Networks, setup_network
-from schedulearn.executors.docker.options import confinement
+from schedulearn.executors.docker.options import confinement, limit_options
 from schedulearn.executors.docker.output import STAMP, Output
 from schedulearn.executors.docker.rules import Rules
-from schedulearn.executors.kernel.groups import PERIOD, quota_for
 
 REPOSITORY = "schedulearn-setup"
 FOLDER = "/schedulearn-setup"  # where the project's files are while the lines run
@@ -63,6 +63,14 @@ class Setup:
         count = len(self.lines)
         shown = [f"echo '+ setup, line {n} of {count}'\n{_command(line)}" for n, line in enumerate(self.lines, 1)]
         return "\n".join(["set -e", f"cd {FOLDER}", *shown, "cd /", f"rm -rf {FOLDER}"])
+
+
+def check_awaited(unwanted: threading.Event, closed: threading.Event) -> None:
+    """Whether what takes long is still to be done. `closed`: the service ends, and the next life begins anew."""
+    if unwanted.is_set():
+        raise Unwanted
+    if closed.is_set():
+        raise Unreachable("the service ends")
 
 
 def setup_of(lines: tuple[str, ...], project: Path) -> Setup:
@@ -163,7 +171,7 @@ class Layers:
         if not alone.acquire(blocking=False):
             output.note("waiting for the image that another job prepares")
             while not alone.acquire(timeout=_LOOK):
-                self._check_wanted(unwanted)
+                check_awaited(unwanted, self._closed)
         try:
             found = self._images.find(name)
             if found is None:
@@ -180,12 +188,6 @@ class Layers:
         """Whether a container that prepares this image is in use."""
         lock = self._locks.get(key)
         return lock is not None and lock.locked()
-
-    def _check_wanted(self, unwanted: threading.Event) -> None:
-        if unwanted.is_set():
-            raise Unwanted
-        if self._closed.is_set():
-            raise Unreachable("the service ends")
 
     def _make(
         self,
@@ -251,20 +253,15 @@ class Layers:
                 output.add(frame[STAMP:])
         finally:
             done.set()
-        self._check_wanted(unwanted)
+        check_awaited(unwanted, self._closed)
         if watch.reason:
             raise ExecutorError(f"setup was ended: {watch.reason}")
 
     def _options(
         self, name: str, key: str, image: dict[str, Any], setup: Setup, means: Means, network: str
     ) -> dict[str, Any]:
-        host = confinement(self._rules, network) | {
-            "cap_add": _RIGHTS,
-            "cpu_period": PERIOD,
-            "cpu_quota": quota_for(means.cpus),
-            "mem_limit": means.memory,
-            "memswap_limit": means.memory,
-        }
+        held = Limits(means.cpus, memory=means.memory)
+        host = confinement(self._rules, network) | limit_options(held) | {"cap_add": _RIGHTS}
         # What the image has none of cannot be taken away again when the container is kept as an image.
         place = "entrypoint" if _config(image).get("Entrypoint") else "command"
         return {

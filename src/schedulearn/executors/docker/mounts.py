@@ -18,7 +18,7 @@ from typing import Any
 
 from schedulearn.core.domain.errors import ExecutorError, InvalidSpec
 from schedulearn.executors.docker.calls import Refused
-from schedulearn.executors.docker.containers import Containers, is_link
+from schedulearn.executors.docker.containers import FOLDER_BIT, SPECIAL_BITS, Containers, is_link
 from schedulearn.executors.docker.images import Images
 from schedulearn.executors.docker.names import LOOK, helper_labels, look_name
 from schedulearn.executors.docker.rules import CHECKPOINT, CONTROL, WORK
@@ -31,8 +31,6 @@ _ENGINES_OWN = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")  # files that
 MOST = 32  # of one job: each is looked up on the server
 _DEEPEST = 64  # folders in one
 _TRIES, _PAUSE = 5, 1.0  # times, with seconds between, to look once more where the engine could not
-_DIRECTORY = 1 << 31  # as the engine writes the mode of a file
-_SPECIAL = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19  # devices, pipes, sockets, and what is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,5 +273,5 @@ def _check_step(step: str, there: Mapping[str, Any] | None, is_end: bool) -> Non
     mode: int = there["mode"]
     if is_link(there):
         raise ExecutorError(f"{step} is a link on this server, and links are not followed: name the path it leads to")
-    if mode & _SPECIAL or not (is_end or mode & _DIRECTORY):
+    if mode & SPECIAL_BITS or not (is_end or mode & FOLDER_BIT):
         raise ExecutorError(f"{step} is neither a folder nor a plain file on this server")

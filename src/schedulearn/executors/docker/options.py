@@ -4,9 +4,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from schedulearn.core.domain.ids import NodeName
 from schedulearn.core.domain.ports import Launch
-from schedulearn.core.domain.usage import Limits
+from schedulearn.core.domain.usage import USUAL_WEIGHT, Limits
 from schedulearn.executors.common.archive import Entry
 from schedulearn.executors.common.environment import Places, worker_environment
 from schedulearn.executors.common.launching import HOSTS, launched, needs_hosts, workers_in
@@ -30,7 +29,6 @@ PLACES = Places(
 HOSTS_FILE = f"{CONTROL}/hosts"
 SHELL = "/bin/sh"
 HOST = "host.docker.internal"  # what a container on the bridge calls its machine
-_WEIGHT = 100
 _OOM_SCORE = 500  # where a server runs out of memory, jobs go before the engine and the service
 # A shell passes no signal on, and its end would take its children with it before they could save. So it stays until
 # the program that runs has ended, and then goes on with nothing. One pipe for both outputs keeps their order.
@@ -74,24 +72,17 @@ def host_options(launch: Launch, rules: Rules, network: str, mounted: list[Bind]
     """For `create_host_config`."""
     from docker.types import DeviceRequest
 
-    held = Limits(launch.cpu_limit, memory=launch.spec.resources.memory).times(workers_in(launch))
+    held = Limits(launch.cpu_limit, USUAL_WEIGHT, launch.spec.resources.memory).times(workers_in(launch))
     gpus = list(launch.devices)
-    options = confinement(rules, network) | {
-        "shm_size": launch.spec.resources.shm or rules.shm,
-        "cpu_shares": shares_for(_WEIGHT),
-        "mounts": [bind.option() for bind in mounted],
-    }
-    if held.cpus is not None:
-        options |= {"cpu_period": PERIOD, "cpu_quota": quota_for(held.cpus)}
-    if held.memory is not None:
-        options |= {"mem_limit": held.memory, "memswap_limit": held.memory}  # swap would only make it slow
+    options = confinement(rules, network) | limit_options(held)
+    options |= {"shm_size": launch.spec.resources.shm or rules.shm, "mounts": [bind.option() for bind in mounted]}
     if gpus:
         options["device_requests"] = [DeviceRequest(driver="nvidia", device_ids=gpus, capabilities=[["gpu"]])]
     return options
 
 
-def update_options(limits: Limits) -> dict[str, int]:
-    """For `update_container`. Swap has the same limit as memory: it would only make a job slow."""
+def limit_options(limits: Limits) -> dict[str, int]:
+    """For a new container, and for `update_container`. Swap has the limit of memory: it would only make a job slow."""
     options: dict[str, int] = {}
     if limits.cpus is not None:
         options |= {"cpu_period": PERIOD, "cpu_quota": quota_for(limits.cpus)}
@@ -168,12 +159,3 @@ def content(launch: Launch, job: JobPaths, control: bytes, with_checkpoint: bool
         *(Entry(f"{INSIDE[1:]}/{path}", content=data, mode=0o644) for path, data in hook_files().items()),
         *([Entry(HOSTS_FILE[1:], content=HOSTS.encode(), mode=0o644)] if needs_hosts(launch) else []),
     ]
-
-
-def image_of(launch: Launch, default: str, node: NodeName) -> str:
-    from schedulearn.core.domain.errors import ExecutorError
-
-    image = launch.spec.image or default
-    if not image:
-        raise ExecutorError(f"the job names no image, and node {node} has no default image")
-    return image

@@ -16,7 +16,7 @@ from schedulearn.executors.docker.connect import OLDEST_API, TIMEOUT, Engine
 from schedulearn.executors.docker.gpus import can_give_gpus, gpus_here, gpus_there
 from schedulearn.executors.docker.images import network_of
 from schedulearn.executors.docker.networks import SHARED
-from schedulearn.executors.process.discovery import gpu_devices
+from schedulearn.executors.kernel.machine import gpu_devices
 
 if TYPE_CHECKING:
     import docker
@@ -149,18 +149,11 @@ def _image(client: "docker.DockerClient", image: str, report: Report) -> None:
 
 def _clock(info: Mapping[str, Any], ours: float, report: Report) -> None:
     with suppress(KeyError, ValueError):
-        # The fraction may have nine digits, which Python's reader takes only up to six of.
-        theirs = datetime.fromisoformat(_shortened(info["SystemTime"])).timestamp()
+        theirs = datetime.fromisoformat(info["SystemTime"]).timestamp()
         if abs(theirs - ours) >= _CLOCK_OFF:
             where = "ahead" if theirs > ours else "behind"
             off = format_duration(abs(theirs - ours))
             report.notes.append(f"its clock is {off} {where}: jobs run, but set it right (chrony, systemd-timesyncd)")
-
-
-def _shortened(time: str) -> str:
-    whole, dot, rest = time.partition(".")
-    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-    return f"{whole}{dot}{digits[:6].ljust(6, '0')}{rest[len(digits) :]}" if dot else time
 
 
 def _gpus(info: Mapping[str, Any], devices: tuple[Device, ...], here: bool, report: Report) -> None:

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Protocol
 
 from schedulearn.core.domain.errors import ExecutorError
@@ -14,9 +13,9 @@ from schedulearn.executors.common.base import Unreachable
 from schedulearn.executors.common.endings import read_end
 from schedulearn.executors.common.folders import is_stale
 from schedulearn.executors.common.paths import WorkerPaths
-from schedulearn.executors.docker.calls import Calls
 from schedulearn.executors.docker.containers import Containers, State
 from schedulearn.executors.docker.names import LOOK, SETUP, worker_of
+from schedulearn.executors.docker.starting import Site
 
 log = logging.getLogger(__name__)
 
@@ -60,12 +59,6 @@ class Workers(Protocol):
 
     def is_orphan(self, worker: WorkerId) -> bool: ...
 
-    def prepares(self, key: str) -> bool: ...
-
-    def looks(self, who: str) -> bool: ...
-
-    def tidy_networks(self, found: Iterable[State], calls: Calls) -> None: ...
-
     def look_again(self, worker: WorkerId | None = None) -> None: ...
 
     def kill(self, worker: WorkerId) -> None: ...
@@ -79,8 +72,8 @@ class Rounds:
     TIMEOUT = 5.0  # seconds in which the engine must answer
     EVERY = 5.0  # seconds
 
-    def __init__(self, containers: Containers, root: Path, workers: Workers, grace: Grace) -> None:
-        self._containers, self._root, self._workers, self._grace = containers, root, workers, grace
+    def __init__(self, containers: Containers, site: Site, workers: Workers, grace: Grace) -> None:
+        self._containers, self._site, self._workers, self._grace = containers, site, workers, grace
         self._first = True  # no round was completed in this life
         self._silent = False
         self._closed = False
@@ -116,7 +109,7 @@ class Rounds:
         try:
             found = self._containers.ours()
             self._tidy(found)
-            self._workers.tidy_networks(found, self._containers.calls)
+            self._site.networks.tidy(found, self._containers.calls)
             self._first = False
         except Unreachable:
             if not self._silent:
@@ -144,9 +137,9 @@ class Rounds:
     def _tidy_helper(self, state: State) -> None:
         """What an earlier life left; this one removes its own."""
         key, who = state.labels.get(SETUP), state.labels.get(LOOK)
-        if key and self._first and not self._workers.prepares(key):
+        if key and self._first and not self._site.layers.being_made(key):
             self._remove(state, "of a setup", "it is not needed any more")
-        if who and self._first and not self._workers.looks(who):
+        if who and self._first and not self._site.sight.in_use(who):
             self._remove(state, "that shows paths", "it is not needed any more")
 
     def _remove(self, state: State, what: str, why: str) -> None:
@@ -156,7 +149,7 @@ class Rounds:
 
     def _superfluous(self, worker: WorkerId) -> str:
         """Why this container is not needed any more; "" if it is."""
-        paths = WorkerPaths.of(self._root, worker)
+        paths = WorkerPaths.of(self._site.root, worker)
         if is_stale(worker, paths.job):
             return "a newer attempt has begun"
         if read_end(paths):

@@ -5,7 +5,6 @@ writing, but only into its own.
 """
 
 import os
-import tempfile
 import threading
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from schedulearn.archive.remove import remove_tree
 from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.archive import Entry, pack, unpack
-from schedulearn.executors.common.folders import has_files, make_folder
+from schedulearn.executors.common.folders import fresh_beside, has_files, make_folder
 from schedulearn.executors.docker.mounts import Bind
 from schedulearn.executors.docker.rules import CHECKPOINT
 
@@ -48,18 +47,13 @@ class SharedCheckpoints:
         make_folder(self._root, 0o711)
         make_folder(own.parent, 0o711)
         before = self._newest(worker.job, below=worker.attempt)
-        private = Path(tempfile.mkdtemp(prefix=f"{own.name}.tmp-", dir=own.parent))  # only the service may enter
-        fresh = private / "new"
-        fresh.mkdir(mode=0o700)
-        try:
+        with fresh_beside(own) as fresh:
             give_empty(fresh, owner)
             if before:  # whose attempt may still be at work in it
                 unpack(pack([Entry("checkpoint", before)], ids), fresh, owner)
             with _RENAMING:
                 if not own.exists():  # else another worker of this attempt was faster
                     fresh.rename(own)
-        finally:
-            remove_tree(private)
 
     def _newest(self, job: JobId, below: int) -> Path | None:
         try:

@@ -24,18 +24,11 @@ from schedulearn.executors.common.paths import JobPaths, WorkerPaths, read_order
 from schedulearn.executors.docker.containers import CREATED, Containers
 from schedulearn.executors.docker.ending import REMOVED, owner_here
 from schedulearn.executors.docker.images import Images, variable_of
-from schedulearn.executors.docker.layers import Layers, means_of, setup_of
+from schedulearn.executors.docker.layers import Layers, check_awaited, means_of, setup_of
 from schedulearn.executors.docker.mounts import Sight, check_places, checked_mounts
 from schedulearn.executors.docker.names import SETUP
 from schedulearn.executors.docker.networks import OWN, Networks, network_for
-from schedulearn.executors.docker.options import (
-    SHELL,
-    command_of,
-    container_options,
-    content,
-    first_rank,
-    image_of,
-)
+from schedulearn.executors.docker.options import SHELL, command_of, container_options, content, first_rank
 from schedulearn.executors.docker.output import Output
 from schedulearn.executors.docker.rules import WORK, Rules, identity
 from schedulearn.executors.docker.shared import SharedCheckpoints
@@ -123,18 +116,14 @@ def _check_wanted(unwanted: threading.Event) -> None:
         raise Unwanted
 
 
-def _check_awaited(site: Site, unwanted: threading.Event) -> None:
-    _check_wanted(unwanted)
-    if site.closed.is_set():
-        raise Unreachable("the service ends")
-
-
 def _image(launch: Launch, paths: WorkerPaths, site: Site, unwanted: threading.Event) -> dict[str, Any]:
     """The image, as the engine describes it; what it takes to get it is told in the worker's log."""
     output = Output(paths.log, paths.anchors, site.log_cap)
     try:
-        name = image_of(launch, site.node.default_image, site.node.name)
-        image = site.images.ready(name, output, partial(_check_awaited, site, unwanted))
+        name = launch.spec.image or site.node.default_image
+        if not name:
+            raise ExecutorError(f"the job names no image, and node {site.node.name} has no default image")
+        image = site.images.ready(name, output, partial(check_awaited, unwanted, site.closed))
         if launch.spec.image and SETUP in ((image.get("Config") or {}).get("Labels") or {}):
             # By a part of its id any user could name it, and it holds what others installed.
             raise ExecutorError(f"the image {launch.spec.image} was prepared for other jobs: give the same setup lines")
@@ -173,7 +162,7 @@ def _wait_for_first(launch: Launch, paths: WorkerPaths, site: Site, unwanted: th
             state = site.containers.find(site.containers.name(leader))
             if state and state.status != CREATED:
                 return
-            _check_awaited(site, unwanted)
+            check_awaited(unwanted, site.closed)
             unwanted.wait(_LOOK)
 
 

@@ -24,8 +24,8 @@ from schedulearn.executors.kernel.groups import (
     CPUACCT,
     MEMORY,
     PERIOD,
+    Cgroups,
     Counters,
-    GroupFolders,
     members,
     read_counters,
     weight_of,
@@ -181,9 +181,9 @@ def find_here(container: str, pid: int, proc: Path = PROC) -> Place | None:
     ours = {controller: path for controller, path in groups.items() if container in path}
     unified = folder_of(mounts, ours, UNIFIED)
     if unified and (unified / "cpu.stat").exists() and CPUACCT not in ours:
-        found = GroupFolders(unified=unified)
+        found = Cgroups(unified=unified)
     else:
-        found = GroupFolders(*(folder_of(mounts, ours, controller) for controller in (CPU, CPUACCT, MEMORY, BLKIO)))
+        found = Cgroups(*(folder_of(mounts, ours, controller) for controller in (CPU, CPUACCT, MEMORY, BLKIO)))
     try:
         counted = read_counters(found).cpu_seconds
     except OSError:

@@ -45,23 +45,28 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFolders:
-    """Where the groups of one worker are. With version 2 all is in `unified`."""
+class Cgroups:
+    """The folders of control groups: those of one worker, or those in which workers may be given theirs."""
 
-    cpu: Path | None = None
+    cpu: Path | None = None  # version 1, as all but the last
     cpuacct: Path | None = None
     memory: Path | None = None
     blkio: Path | None = None
-    unified: Path | None = None
+    pids: Path | None = None
+    devices: Path | None = None
+    unified: Path | None = None  # version 2, which has all in one
 
     def __bool__(self) -> bool:
-        return any((self.cpu, self.cpuacct, self.memory, self.blkio, self.unified))
+        return self != NO_CGROUPS
+
+
+NO_CGROUPS = Cgroups()
 
 
 # --- reading
 
 
-def read_counters(at: GroupFolders) -> Counters:
+def read_counters(at: Cgroups) -> Counters:
     """OSError if the worker has ended and its groups are gone."""
     if at.unified is not None:
         return _counters_v2(at.unified)
@@ -97,7 +102,7 @@ def _counters_v2(folder: Path) -> Counters:
     return Counters(_fields(folder / "cpu.stat")["usage_usec"] / 1e6, memory, read, written)
 
 
-def read_limits(at: GroupFolders) -> Limits:
+def read_limits(at: Cgroups) -> Limits:
     """The limits in force, as the kernel says."""
     if at.unified is not None:
         return Limits(_cpus_v2(at.unified), _weight_v2(at.unified), _memory_limit(at.unified / "memory.max"))
@@ -126,7 +131,7 @@ def _memory_limit(file: Path) -> int | None:
     return None if text in ("", "max") or int(text) >= _UNLIMITED else int(text)
 
 
-def members(at: GroupFolders) -> list[int]:
+def members(at: Cgroups) -> list[int]:
     """The processes in these groups."""
     folder = at.unified or at.cpuacct or at.cpu or at.memory
     return [int(pid) for pid in _text(folder / "cgroup.procs").split()] if folder else []
@@ -146,7 +151,7 @@ def in_force(asked: Limits, read: Limits) -> bool:
 _Change = tuple[Path, str]  # a file and what to write into it
 
 
-def write_limits(at: GroupFolders, limits: Limits) -> Limits:
+def write_limits(at: Cgroups, limits: Limits) -> Limits:
     """Set what is asked, all of it or nothing. Returns what was read back; ExecutorError says why nothing changed."""
     _check_memory(at, limits)
     changes = list(_changes(at, limits))
@@ -164,7 +169,7 @@ def write_limits(at: GroupFolders, limits: Limits) -> Limits:
     return after
 
 
-def _check_memory(at: GroupFolders, limits: Limits) -> None:
+def _check_memory(at: Cgroups, limits: Limits) -> None:
     """Version 2 would not refuse, but kill."""
     if limits.memory is None:
         return
@@ -175,7 +180,7 @@ def _check_memory(at: GroupFolders, limits: Limits) -> None:
         )
 
 
-def _changes(at: GroupFolders, limits: Limits) -> Iterator[_Change]:
+def _changes(at: Cgroups, limits: Limits) -> Iterator[_Change]:
     if at.unified is not None:
         yield from _changes_v2(at.unified, limits)
         return

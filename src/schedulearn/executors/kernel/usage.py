@@ -7,7 +7,7 @@ from pathlib import Path
 from schedulearn.core.domain.ids import DeviceId, WorkerId
 from schedulearn.core.domain.usage import Usage
 from schedulearn.executors.kernel.energy import EnergyMeter
-from schedulearn.executors.kernel.groups import Counters, GroupFolders, read_counters, read_limits
+from schedulearn.executors.kernel.groups import Cgroups, Counters, read_counters, read_limits
 
 PROC = Path("/proc")
 
@@ -16,7 +16,7 @@ PROC = Path("/proc")
 class Place:
     """Where to look for one worker."""
 
-    groups: GroupFolders
+    groups: Cgroups
     pid: int  # of a process in its network
     devices: tuple[DeviceId, ...] = ()  # its GPUs
 

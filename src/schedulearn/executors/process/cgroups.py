@@ -8,7 +8,6 @@ watching the tree's memory where that fails.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,10 @@ from schedulearn.executors.kernel.groups import (
     CPUACCT,
     DEVICES,
     MEMORY,
+    NO_CGROUPS,
     PERIOD,
     PIDS,
-    GroupFolders,
+    Cgroups,
     quota_for,
 )
 from schedulearn.executors.kernel.hierarchy import UNIFIED, folder_of, read_groups, read_mounts
@@ -34,89 +34,61 @@ Step = tuple[str, str, str]  # ("mkdir" | "write" | "try", path, value); a "try"
 Setting = tuple[str, str, str]  # the same with the name of a file in the group
 
 
-@dataclass(frozen=True, slots=True)
-class Cgroups:
-    """Where groups may be made. All None: nowhere."""
+def plan(
+    at: Cgroups,
+    name: str,
+    cpus: float | None,
+    memory: int | None,
+    *,
+    all_workers: int | None = None,
+    denied: Sequence[str] = (),
+) -> list[Plan]:
+    """The groups that hold one worker to its limits and count what it uses, below those at `at`.
 
-    cpu: Path | None = None  # version 1, as all but the last
-    cpuacct: Path | None = None
-    memory: Path | None = None
-    pids: Path | None = None
-    devices: Path | None = None
-    unified: Path | None = None  # version 2
+    `all_workers`: bytes that all workers together may take. `denied`: device files, as version 1 names them.
+    """
+    if at.unified is not None:
+        return [_plan_v2(at.unified, name, cpus, memory, all_workers)]
+    settings = _settings_v1(cpus, memory, denied)
+    together: dict[Path, list[str]] = {}  # controllers may share one hierarchy: mostly cpu and cpuacct do
+    for controller in settings:
+        base: Path | None = getattr(at, controller)
+        if base is not None:
+            together.setdefault(base, []).append(controller)
+    return [
+        _plan_v1(base / PARENT / name, {c: settings[c] for c in controllers}, all_workers)
+        for base, controllers in together.items()
+    ]
 
-    def plan(
-        self,
-        name: str,
-        cpus: float | None,
-        memory: int | None,
-        *,
-        all_workers: int | None = None,
-        denied: Sequence[str] = (),
-    ) -> list[Plan]:
-        """The groups that hold one worker to its limits and count what it uses.
 
-        `all_workers`: bytes that all workers together may take. `denied`: device files, as version 1 names them.
-        """
-        if self.unified is not None:
-            return [_plan_unified(self.unified, name, cpus, memory, all_workers)]
-        together: dict[Path, list[str]] = {}  # controllers may share one hierarchy: mostly cpu and cpuacct do
-        for controller in (CPU, CPUACCT, MEMORY, PIDS, *((DEVICES,) if denied else ())):
-            base: Path | None = getattr(self, controller)
-            if base is not None:
-                together.setdefault(base, []).append(controller)
-        settings = {CPU: _cpu_v1(cpus), MEMORY: _memory_v1(memory), PIDS: _pids_v1(), DEVICES: _devices_v1(denied)}
-        return [
-            _plan_v1(base, name, controllers, [s for c in controllers for s in settings.get(c, [])], all_workers)
-            for base, controllers in together.items()
+def _settings_v1(cpus: float | None, memory: int | None, denied: Sequence[str]) -> dict[str, list[Setting]]:
+    """By controller; those that only count are there as well."""
+    settings: dict[str, list[Setting]] = {CPU: [], CPUACCT: [], MEMORY: [], PIDS: []}
+    if cpus is not None:
+        settings[CPU] = [
+            ("write", "cpu.cfs_period_us", str(PERIOD)),
+            ("write", "cpu.cfs_quota_us", str(quota_for(cpus))),
         ]
-
-    @property
-    def held(self) -> list[str]:
-        """What workers are held to, for a person."""
-        if self.unified is not None:
-            return [CPU, MEMORY, *([PIDS] if PIDS in _controllers(self.unified) else [])]
-        return [controller for controller in (CPU, MEMORY, PIDS) if getattr(self, controller) is not None]
-
-
-NO_CGROUPS = Cgroups()
+    if memory is not None:
+        # Without the second, swap would only make a job slow instead of ending it; not every kernel counts swap.
+        files = {"memory.limit_in_bytes": "write", "memory.memsw.limit_in_bytes": "try"}
+        settings[MEMORY] = [(action, file, str(memory)) for file, action in files.items()]
+    settings[PIDS] = [("write", "pids.max", str(MOST_PROCESSES))]
+    if denied:
+        settings[DEVICES] = [("write", "devices.deny", rule) for rule in denied]
+    return settings
 
 
-def _cpu_v1(cpus: float | None) -> list[Setting]:
-    if cpus is None:
-        return []
-    return [("write", "cpu.cfs_period_us", str(PERIOD)), ("write", "cpu.cfs_quota_us", str(quota_for(cpus)))]
-
-
-def _memory_v1(limit: int | None) -> list[Setting]:
-    if limit is None:
-        return []
-    # Without the second, swap would only make a job slow instead of ending it; not every kernel counts swap.
-    return [("write", "memory.limit_in_bytes", str(limit)), ("try", "memory.memsw.limit_in_bytes", str(limit))]
-
-
-def _pids_v1() -> list[Setting]:
-    return [("write", "pids.max", str(MOST_PROCESSES))]
-
-
-def _devices_v1(denied: Sequence[str]) -> list[Setting]:
-    return [("write", "devices.deny", rule) for rule in denied]
-
-
-def _plan_v1(
-    base: Path, name: str, controllers: list[str], settings: list[Setting], all_workers: int | None = None
-) -> Plan:
-    folder = base / PARENT / name
-    steps = [("mkdir", str(folder), ""), *((action, str(folder / file), value) for action, file, value in settings)]
-    oom = str(folder / "memory.oom_control") if MEMORY in controllers else None
+def _plan_v1(folder: Path, settings: dict[str, list[Setting]], all_workers: int | None) -> Plan:
+    steps = [("mkdir", str(folder), "")]
+    steps += [(action, str(folder / file), value) for of_one in settings.values() for action, file, value in of_one]
+    oom = str(folder / "memory.oom_control") if MEMORY in settings else None
     if oom and all_workers is not None:
         steps.append(("try", str(folder.parent / "memory.limit_in_bytes"), str(all_workers)))
-    return {"dir": str(folder), "controllers": controllers, "steps": steps, "oom": oom}
+    return {"dir": str(folder), "controllers": list(settings), "steps": steps, "oom": oom}
 
 
-def _plan_unified(
-    base: Path, name: str, cpus: float | None, memory: int | None, all_workers: int | None = None
-) -> Plan:
+def _plan_v2(base: Path, name: str, cpus: float | None, memory: int | None, all_workers: int | None) -> Plan:
     parent, folder = base / PARENT, base / PARENT / name
     enabling = [base / "cgroup.subtree_control", parent / "cgroup.subtree_control"]
     steps: list[Step] = [("mkdir", str(parent), "")]
@@ -131,12 +103,14 @@ def _plan_unified(
         steps.append(("write", str(folder / "memory.max"), str(memory)))
         steps.append(("try", str(folder / "memory.swap.max"), "0"))
         steps.append(("try", str(folder / "memory.oom.group"), "1"))
-    return {
-        "dir": str(folder),
-        "controllers": [CPU, MEMORY],
-        "steps": steps,
-        "oom": str(folder / "memory.events"),
-    }
+    return {"dir": str(folder), "controllers": [CPU, MEMORY], "steps": steps, "oom": str(folder / "memory.events")}
+
+
+def held_to(at: Cgroups) -> list[str]:
+    """What workers with groups below these are held to, for a person."""
+    if at.unified is not None:
+        return [CPU, MEMORY, *([PIDS] if PIDS in _controllers(at.unified) else [])]
+    return [controller for controller in (CPU, MEMORY, PIDS) if getattr(at, controller) is not None]
 
 
 def for_all_workers(machine: float) -> int:
@@ -149,16 +123,16 @@ def gpu_rules(minors: Iterable[int]) -> list[str]:
     return [f"c {_NVIDIA}:{minor} rwm" for minor in minors]
 
 
-def made_groups(plans: Iterable[Plan]) -> GroupFolders:
+def made_groups(plans: Iterable[Plan]) -> Cgroups:
     """Where the groups of a worker are that runs: those of its plans that could be made."""
     there: dict[str, Path] = {}
     for plan in plans:
         folder = Path(plan["dir"])
         if (folder / "cgroup.controllers").exists():  # version 2 alone has that file
-            return GroupFolders(unified=folder)
+            return Cgroups(unified=folder)
         if folder.is_dir():
             there |= dict.fromkeys(plan["controllers"], folder)
-    return GroupFolders(there.get(CPU), there.get(CPUACCT), there.get(MEMORY))
+    return Cgroups(there.get(CPU), there.get(CPUACCT), there.get(MEMORY))
 
 
 def detect(proc: Path = Path("/proc/self"), writable: Callable[[Path], bool] | None = None) -> Cgroups:
@@ -179,7 +153,7 @@ def detect(proc: Path = Path("/proc/self"), writable: Callable[[Path], bool] | N
         unified = None
     if unified is not None:
         return Cgroups(unified=_delegated_parent(unified) or unified)
-    return Cgroups(find(CPU), find(CPUACCT), find(MEMORY), find(PIDS), find(DEVICES))
+    return Cgroups(**{controller: find(controller) for controller in (CPU, CPUACCT, MEMORY, PIDS, DEVICES)})
 
 
 def _controllers(folder: Path) -> set[str]:

@@ -18,6 +18,7 @@ import time
 if __name__ == "__main__":  # -I leaves out the script's folder, -S the installed packages
     sys.path.append(__file__.rsplit("/", 4)[0])
 
+from schedulearn.executors.kernel.procfs import descendants, read_text, send, start_time
 from schedulearn.executors.process.child import (
     NOT_DENIED,
     PR_SET_CHILD_SUBREAPER,
@@ -26,8 +27,7 @@ from schedulearn.executors.process.child import (
     end_with,
     prctl,
 )
-from schedulearn.executors.process.groups import close_groups, join, must_hold, remove_group
-from schedulearn.executors.process.procfs import descendants, read_text, send, start_time
+from schedulearn.executors.process.groups import close_groups, controllers_of, enter_groups, must_hold, remove_group
 
 TYPE_CHECKING = False  # importing typing would be slow
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _spawn(orders: dict[str, Any], argv: list[str], namespace: int | None, worke
         os.close(go_write)
         _become_command(orders, argv, parent, go_read, namespace)
     os.close(go_read)
-    held = join(orders["groups"], pid)
+    held = controllers_of(enter_groups(orders["groups"], pid))
     if not must_hold(orders) <= held:
         os.write(go_write, _REFUSED)
     elif not _over(worker):

@@ -31,7 +31,7 @@ class ProcessExec:
         paths = WorkerPaths.of(self._root, worker)
         claim = read_claim(paths.claim)
         if claim is None or claim.started_at is None or not is_held(paths.claim):
-            raise NotRunning(f"worker {worker} does not run")
+            raise NotRunning(f"worker {worker} is not running")
         return ProcessCommand(paths, claim, command)
 
     def files(self, worker: WorkerId, path: str) -> None:

@@ -21,17 +21,17 @@ from schedulearn.executors.common.endings import End, read_end
 from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.common.launching import most_in, workers_in
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, read_orders, write_json
-from schedulearn.executors.kernel.groups import GroupFolders, read_limits, write_limits
+from schedulearn.executors.kernel.groups import Cgroups, read_limits, write_limits
+from schedulearn.executors.kernel.machine import gpu_devices
+from schedulearn.executors.kernel.procfs import boot_id, descendants, stands_still, steady_time
 from schedulearn.executors.process import cgroups as permitted
 from schedulearn.executors.process import leftovers
 from schedulearn.executors.process.claim import Claim, is_held, read_claim, runs, void
 from schedulearn.executors.process.cores import Cores
-from schedulearn.executors.process.discovery import gpu_devices
 from schedulearn.executors.process.exec import ProcessExec
 from schedulearn.executors.process.gpus import Denied, gpus_of_others
 from schedulearn.executors.process.prepare import Limits as Confines
 from schedulearn.executors.process.prepare import prepare
-from schedulearn.executors.process.procfs import boot_id, descendants, stands_still, steady_time
 from schedulearn.executors.process.spawn import PATIENCE, signal_shim, spawn
 from schedulearn.executors.process.usage import UsageReader
 from schedulearn.executors.process.view import Mounts, detect_mounts
@@ -53,7 +53,7 @@ class ProcessExecutor(BaseExecutor[Claim, Claim]):
         node: Node,
         *,
         log_cap: int = LOG_CAP,
-        cgroups: permitted.Cgroups | None = None,  # None: whatever this machine permits
+        cgroups: Cgroups | None = None,  # None: whatever this machine permits
         mounts: Mounts | None = None,  # the same
     ) -> None:
         super().__init__(root, sink, clock, node)
@@ -90,7 +90,8 @@ class ProcessExecutor(BaseExecutor[Claim, Claim]):
         given = Limits(launch.cpu_limit, memory=launch.spec.resources.memory)
         held = given.times(workers_in(launch))
         gpus = self._gpus_of_others(launch)
-        plans = self._cgroups.plan(
+        plans = permitted.plan(
+            self._cgroups,
             f"{instance_of(self._root)}-{launch.worker}",
             held.cpus,
             held.memory,
@@ -182,7 +183,7 @@ class ProcessExecutor(BaseExecutor[Claim, Claim]):
     def _put_limits(self, worker: WorkerId, limits: Limits) -> Limits:
         return write_limits(self._groups(worker), limits)
 
-    def _groups(self, worker: WorkerId) -> GroupFolders:
+    def _groups(self, worker: WorkerId) -> Cgroups:
         return self._usage.place(worker, self._paths(worker), self._watched[worker].child_pid).groups
 
     def _ack(self, worker: WorkerId, paths: WorkerPaths) -> Ack | None:  # noqa: ARG002

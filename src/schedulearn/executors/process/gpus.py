@@ -11,7 +11,7 @@ from pathlib import Path
 
 from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ids import DeviceId
-from schedulearn.executors.process.discovery import gpu_minors
+from schedulearn.executors.kernel.machine import gpu_minors
 
 FOLDER = Path("/dev")
 _NAME = re.compile(r"nvidia(\d+)")  # those of single GPUs; others (nvidiactl, nvidia-uvm) serve all of them

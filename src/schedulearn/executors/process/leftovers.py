@@ -12,9 +12,9 @@ from schedulearn.core.domain.ids import WorkerId
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.executors.common.endings import End
 from schedulearn.executors.common.paths import WorkerPaths, read_orders
+from schedulearn.executors.kernel.procfs import all_pids, boot_id, send, stat_fields
 from schedulearn.executors.process.claim import Claim
 from schedulearn.executors.process.groups import close_groups, members_of, remove_group
-from schedulearn.executors.process.procfs import all_pids, boot_id, send, stat_fields
 
 PATIENCE = 5.0  # seconds until a process that does not die is left alone
 

@@ -23,16 +23,7 @@ if __name__ == "__main__":  # -I leaves out the script's folder, -S the installe
 
 from schedulearn.executors.common.logwriter import LogWriter
 from schedulearn.executors.common.signed import CLAIM, EXIT, KEY_SIZE, signed
-from schedulearn.executors.process.child import (
-    NOT_DENIED,
-    PR_SET_CHILD_SUBREAPER,
-    NotStarted,
-    become,
-    end_with,
-    prctl,
-)
-from schedulearn.executors.process.groups import Groups, must_hold
-from schedulearn.executors.process.procfs import (
+from schedulearn.executors.kernel.procfs import (
     boot_id,
     descendants,
     proportional,
@@ -41,6 +32,24 @@ from schedulearn.executors.process.procfs import (
     send,
     start_time,
     steady_time,
+)
+from schedulearn.executors.process.child import (
+    NOT_DENIED,
+    PR_SET_CHILD_SUBREAPER,
+    NotStarted,
+    become,
+    end_with,
+    prctl,
+)
+from schedulearn.executors.process.groups import (
+    close_groups,
+    controllers_of,
+    enter_groups,
+    killed_for_memory,
+    make_groups,
+    members_of,
+    must_hold,
+    remove_group,
 )
 
 TYPE_CHECKING = False  # importing typing would be slow, too
@@ -102,7 +111,7 @@ class Supervisor:
             self._tell_service(f"errno {number} cannot use the worker's folder: {error}")
             return
         prctl(PR_SET_CHILD_SUBREAPER, 1)
-        self.groups = Groups(self.launch["groups"])
+        self.groups = make_groups(self.launch["groups"])
         self.log = LogWriter(f"{self.folder}/log", self.launch["log_cap"])
         problem: Exception | None = None
         try:
@@ -142,7 +151,7 @@ class Supervisor:
         # Before it runs, so that it is known which session to look for if this shim is found dead.
         self.claim.update(child_pid=self.child, child_start_time=start_time(self.child))
         self._update_claim()
-        held = self.groups.enter(self.child)
+        held = self._enter_groups()
         if not must_hold(self.launch) <= held:
             os.close(go_write)
             raise NotStarted(NOT_DENIED)
@@ -156,6 +165,15 @@ class Supervisor:
             os.close(problem_read)
         if problem:
             raise NotStarted(problem.decode(errors="replace"))
+
+    def _enter_groups(self) -> set[str]:
+        """The controllers that now hold the command."""
+        entered = enter_groups(self.groups, self.child)
+        for plan in self.groups:
+            if plan not in entered:
+                remove_group(plan)
+        self.groups = entered
+        return controllers_of(entered)
 
     def _hear(self, pipe: int) -> bytes:
         """What keeps the command from running; nothing once it runs.
@@ -332,9 +350,9 @@ class Supervisor:
         """With what is left in its groups: a command beside it may have got away from its companion."""
         deadline = time.monotonic() + KILL_TIME
         pause = 0.001
-        self.groups.close()
+        close_groups(self.groups)
         self._reap()
-        while (left := self.groups.members()) or not self.childless:
+        while (left := members_of(self.groups)) or not self.childless:
             if time.monotonic() >= deadline:
                 return
             for pid in left.union(descendants(os.getpid())):
@@ -346,10 +364,11 @@ class Supervisor:
     def _finish(self, problem: Exception | None) -> None:
         self._kill_tree()
         if self.status is not None:
-            self.oom = self.oom or (self.status != 0 and self.groups.killed_for_memory())
+            self.oom = self.oom or (self.status != 0 and killed_for_memory(self.groups))
         if not problem:
             self._drain()
-        self.groups.remove()
+        for plan in self.groups:
+            remove_group(plan)
         self.log.close()
         self._write_exit(problem)
         self._tell_service("ended")

@@ -10,9 +10,9 @@ from contextlib import suppress
 
 from schedulearn.executors.common.keys import worker_key
 from schedulearn.executors.common.paths import WorkerPaths
+from schedulearn.executors.kernel.procfs import start_time
 from schedulearn.executors.process import shim
 from schedulearn.executors.process.claim import Claim
-from schedulearn.executors.process.procfs import start_time
 
 PATIENCE = 30.0  # seconds in which the command should run, on the busiest of machines
 CHILD_END = 3  # where the shim finds its end of the pipe

@@ -10,10 +10,10 @@ from schedulearn.core.domain.usage import Usage
 from schedulearn.executors.common.paths import WorkerPaths, read_orders
 from schedulearn.executors.kernel.energy import EnergyMeter
 from schedulearn.executors.kernel.groups import Counters, members
+from schedulearn.executors.kernel.procfs import descendants, proportional, resident, stat_fields
 from schedulearn.executors.kernel.usage import Place, block_traffic, measure
 from schedulearn.executors.process.cgroups import made_groups
 from schedulearn.executors.process.claim import Claim
-from schedulearn.executors.process.procfs import descendants, proportional, resident, stat_fields
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -80,7 +80,8 @@ def isolation(own_users: str, has_gpus: bool) -> list[str]:
     `own_users`: which uids workers have; "" where they run as the service itself.
     """
     cgroups, mounts = permitted.detect(), detect_mounts()
-    groups = f"control groups: {', '.join(cgroups.held)}" if cgroups.held else "no control groups"
+    held = permitted.held_to(cgroups)
+    groups = f"control groups: {', '.join(held)}" if held else "no control groups"
     if not own_users:
         rights = ["no capabilities, no new privileges"] if os.geteuid() != 0 else []
         return ["workers run as the service's own user, one domain of trust", *rights, groups]

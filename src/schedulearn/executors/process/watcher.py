@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from os import pidfd_open
 
 from schedulearn.core.domain.ids import WorkerId
-from schedulearn.executors.process.procfs import start_time
+from schedulearn.executors.kernel.procfs import start_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from schedulearn.executors.common.paths import write_json
-from schedulearn.executors.process.procfs import boot_id, steady_time
+from schedulearn.executors.kernel.procfs import boot_id, steady_time
 
 _SLEW = 0.05  # how much faster or slower than real time we may run to meet the wall clock again
 

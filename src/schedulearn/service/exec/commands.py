@@ -53,7 +53,7 @@ class Commands:
             ranks = ", ".join(str(other.id.rank) for other in others)
             raise Conflict(f"worker {worker.id} has left its job; those that run: {ranks}")
         if worker is None or worker.started_at is None or worker.ended_at is not None:
-            raise Conflict(f"job {job} does not run: it {row.job.state.in_words}")
+            raise Conflict(f"job {job} is not running: it {row.job.state.in_words}")
         # The program alone: its arguments may hold secrets.
         self._store.note_act("job.exec", f"job {job}", row.job.user, program=program[:200], worker=rank)
         return worker

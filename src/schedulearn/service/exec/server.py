@@ -107,7 +107,7 @@ class ExecServer:
             return beside.run(worker, asked["command"])
         chunks = beside.files(worker, asked["path"])
         if chunks is None:
-            raise NotRunning(f"worker {worker} does not run")
+            raise NotRunning(f"worker {worker} is not running")
         return _Files(chunks)
 
 

@@ -16,7 +16,8 @@ from schedulearn.core.domain.ports import Clock
 from schedulearn.core.domain.resources import CPUS, GPUS, MEMORY, Resources
 from schedulearn.executors.common.instance import instance_of
 from schedulearn.executors.fleet import Fleet
-from schedulearn.executors.process import ProcessExecutor, discover_node
+from schedulearn.executors.kernel.machine import discover_node
+from schedulearn.executors.process.executor import ProcessExecutor
 from schedulearn.executors.process.view import isolation
 from schedulearn.service.common.config import DataFolder, Options
 from schedulearn.store import Request

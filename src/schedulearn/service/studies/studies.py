@@ -166,7 +166,7 @@ class Studies:
         self._own(caller, name)
         running = self._running.get(name)
         if running is None:
-            raise Conflict(f"{name} does not run")
+            raise Conflict(f"{name} is not running")
         running.end(f"cancelled by {caller.name}", "cancelled")
         study = self.find(name)
         self._store.note_act("study.cancel", f"comparison {name}", study.user)

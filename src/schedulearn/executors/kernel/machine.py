@@ -2,8 +2,8 @@
 
 import logging
 import os
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from schedulearn.core.domain.ids import DeviceId, NodeName
@@ -31,38 +31,41 @@ def discover_node(name: str) -> Node:
     return Node(NodeName(name), capacity=capacity, devices=devices)
 
 
-def gpu_devices(own_pids: Collection[int] = ()) -> tuple[Device, ...]:
-    """The GPUs, with who uses them besides our own workers' processes."""
-    import pynvml
+@contextmanager
+def _nvml() -> Iterator[Any]:
+    """NVIDIA's library; None without a driver, and so without GPUs."""
+    import pynvml  # only needed here
 
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return ()  # no driver, no library: no GPUs
+        yield None
+        return
     try:
-        found = [_device(pynvml, index, own_pids) for index in range(pynvml.nvmlDeviceGetCount())]
+        yield pynvml
     finally:
         with suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
+
+
+def gpu_devices(own_pids: Collection[int] = ()) -> tuple[Device, ...]:
+    """The GPUs, with who uses them besides our own workers' processes."""
+    with _nvml() as nvml:
+        found = [_device(nvml, index, own_pids) for index in range(nvml.nvmlDeviceGetCount())] if nvml else []
     return tuple(device for device in found if device is not None)
 
 
 def gpu_minors() -> dict[DeviceId, int]:
     """Which number each GPU has in the name of its device file; those that do not tell are left out."""
-    import pynvml
-
     found: dict[DeviceId, int] = {}
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return found
-    with suppress(pynvml.NVMLError):
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            with suppress(pynvml.NVMLError):
-                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-                found[DeviceId(_text(pynvml.nvmlDeviceGetUUID(handle)))] = int(pynvml.nvmlDeviceGetMinorNumber(handle))
-    with suppress(pynvml.NVMLError):
-        pynvml.nvmlShutdown()
+    with _nvml() as nvml:
+        if nvml is None:
+            return found
+        with suppress(nvml.NVMLError):
+            for index in range(nvml.nvmlDeviceGetCount()):
+                with suppress(nvml.NVMLError):
+                    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+                    found[DeviceId(_text(nvml.nvmlDeviceGetUUID(handle)))] = int(nvml.nvmlDeviceGetMinorNumber(handle))
     return found
 
 
