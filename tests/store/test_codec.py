@@ -72,28 +72,30 @@ def row_of(table: sa.Table, values: dict[str, Any]) -> sa.Row[Any]:
     return row
 
 
-CODECS = {
-    Job: (tables.jobs, codec.job_values, codec.job_from),
-    Worker: (tables.workers, codec.worker_values, codec.worker_from),
-    Lease: (tables.leases, codec.lease_values, codec.lease_from),
-    HistoryEvent: (tables.events, codec.event_values, lambda row: codec.made(HistoryEvent, row)),
+TABLES = {
+    Job: tables.jobs,
+    Worker: tables.workers,
+    Lease: tables.leases,
+    HistoryEvent: tables.events,
 }
 
 
-@pytest.mark.parametrize("kind", CODECS)
+@pytest.mark.parametrize("kind", TABLES)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_what_is_kept_comes_back(kind: Any, data: st.DataObject) -> None:
-    table, values, made = CODECS[kind]
-    thing = data.draw(any_of(kind))
-    assert made(row_of(table, values(thing))) == thing
+    table, thing = TABLES[kind], data.draw(any_of(kind))
+    if kind is Job:
+        assert codec.job_from(row_of(table, codec.job_values(thing))) == thing
+    else:
+        assert codec.made(kind, row_of(table, codec.values(thing, table))) == thing
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(any_of(Attempt))
 def test_an_attempt_comes_back_with_its_workers(attempt: Attempt) -> None:
-    row = row_of(tables.attempts, codec.attempt_values(attempt))
-    assert codec.attempt_from(row, attempt.workers) == attempt
+    row = row_of(tables.attempts, codec.values(attempt, tables.attempts))
+    assert codec.made(Attempt, row, workers=attempt.workers) == attempt
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -102,7 +104,7 @@ def test_a_node_comes_back_with_its_devices(node: Node) -> None:
     rows = [row_of(tables.devices, values) for values in codec.device_values(node)]
     assert [row.position for row in rows] == list(range(len(node.devices)))
     devices = [codec.made(Device, row) for row in rows]
-    assert codec.node_from(row_of(tables.nodes, codec.node_values(node)), devices) == node
+    assert codec.made(Node, row_of(tables.nodes, codec.values(node, tables.nodes)), devices=tuple(devices)) == node
 
 
 def test_no_field_is_forgotten() -> None:

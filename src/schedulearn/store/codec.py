@@ -1,6 +1,6 @@
 """Objects to rows and back. A field is kept in the column of its name; only what is kept otherwise is said here."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from operator import attrgetter
@@ -9,14 +9,20 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import Row, Table
 
 from schedulearn.core.domain.ids import AttemptId, WorkerId
-from schedulearn.core.domain.job import Attempt, HistoryEvent, Job, Lease, Worker
-from schedulearn.core.domain.node import Device, Node
+from schedulearn.core.domain.job import Attempt, Job, Lease, Worker
+from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.spec import JobSpec, spec_from_dict, spec_to_dict
 from schedulearn.store import tables
 
 T = TypeVar("T")
 Values = dict[str, Any]
 _FIXED = ("id", "user", "submitted_at", "spec")  # fields of a job that never change once it is submitted
+# The field that is an id of several parts, each of which has its column.
+_IDS: dict[Any, tuple[str, type[AttemptId | WorkerId]]] = {
+    Attempt: ("id", AttemptId),
+    Worker: ("id", WorkerId),
+    Lease: ("worker", WorkerId),
+}
 
 
 @cache
@@ -33,13 +39,17 @@ def _shared(kind: Any, table: Table) -> tuple[str, ...]:
 
 
 def values(thing: Any, table: Table) -> Values:
-    """The fields that have a column of their name."""
+    """The fields that have a column of their name, and the parts of its id."""
     kind: Any = type(thing)
-    return {name: getattr(thing, name) for name in _shared(kind, table)}
+    parts = getattr(thing, _IDS[kind][0])._asdict() if kind in _IDS else {}
+    return {name: getattr(thing, name) for name in _shared(kind, table)} | parts
 
 
 def made(kind: Callable[..., T], row: Row[Any], **others: Any) -> T:
     """The inverse: `others` are the fields that have no column of their name, or another meaning."""
+    if kind in _IDS:
+        field, id = _IDS[kind]
+        others[field] = id(*(getattr(row, part) for part in id._fields))
     names, read = _read(kind, tuple(others))
     return kind(**dict(zip(names, read(row), strict=True)), **others)
 
@@ -78,48 +88,8 @@ def _spec_from(row: Row[Any]) -> JobSpec:
     return replace(spec_from_dict(row.spec), workers=row.workers, target=row.target)
 
 
-def attempt_values(attempt: Attempt) -> Values:
-    return values(attempt, tables.attempts) | attempt.id._asdict()
-
-
-def attempt_from(row: Row[Any], workers: list[Worker]) -> Attempt:
-    return made(Attempt, row, id=AttemptId(row.job, row.number), workers=workers)
-
-
-def worker_id(row: Row[Any]) -> WorkerId:
-    return WorkerId(row.job, row.attempt, row.rank)
-
-
-def worker_values(worker: Worker) -> Values:
-    return values(worker, tables.workers) | worker.id._asdict()
-
-
-def worker_from(row: Row[Any]) -> Worker:
-    return made(Worker, row, id=worker_id(row))
-
-
-def lease_values(lease: Lease) -> Values:
-    return values(lease, tables.leases) | lease.worker._asdict()
-
-
-def lease_from(row: Row[Any]) -> Lease:
-    return made(Lease, row, worker=worker_id(row))
-
-
-def node_values(node: Node) -> Values:
-    return values(node, tables.nodes)
-
-
-def node_from(row: Row[Any], devices: Iterable[Device]) -> Node:
-    return made(Node, row, devices=tuple(devices))
-
-
 def device_values(node: Node) -> list[Values]:
     return [
         values(device, tables.devices) | {"node": node.name, "position": position}
         for position, device in enumerate(node.devices)
     ]
-
-
-def event_values(event: HistoryEvent) -> Values:
-    return values(event, tables.events)

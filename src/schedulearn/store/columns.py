@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Dialect, Double, Integer, String, Text
+from sqlalchemy import BigInteger, Dialect, Double, Enum, Integer, Text
 from sqlalchemy.types import TypeDecorator
 
 from schedulearn.core.domain.job import Accrual, Move, Placement
@@ -88,21 +88,9 @@ def _plain(value: Any) -> dict[str, Any]:
 _dump = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
 
 
-class Choice(TypeDecorator[StrEnum]):
-    """A member of an enumeration."""
-
-    impl = String(16)
-    cache_ok = True
-
-    def __init__(self, kind: type[StrEnum]) -> None:
-        super().__init__()
-        self.kind = kind
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        return None if value is None else str(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:  # noqa: ARG002
-        return None if value is None else self.kind(value)
+def choice(kind: type[StrEnum]) -> Enum:
+    """A member of an enumeration, by its value, in a column of text."""
+    return Enum(kind, native_enum=False, length=16, values_callable=lambda members: [each.value for each in members])
 
 
 def _outcome(plain: dict[str, Any]) -> Outcome:

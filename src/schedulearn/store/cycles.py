@@ -76,7 +76,7 @@ class Cycles(Part):
                 connection.execute(sa.delete(nodes).where(nodes.c.name.in_(cycle.nodes_removed)))
                 gone = [_SHARES + name for name in cycle.nodes_removed]
                 connection.execute(sa.delete(settings).where(settings.c.key.in_(gone)))
-            _insert(connection, events, [codec.event_values(event) for event in cycle.events])
+            _insert(connection, events, [codec.values(event, events) for event in cycle.events])
             _forget(connection, cycle.forgotten)
             for some in in_chunks(cycle.requests_done):
                 connection.execute(sa.delete(requests).where(requests.c.serial.in_(some)))
@@ -87,8 +87,8 @@ class Cycles(Part):
 
     def _save_jobs(self, connection: sa.Connection, cycle: Cycle) -> None:
         changed = [{"job_id": job.id, **codec.job_changes(job)} for job in cycle.jobs]
-        tried = [codec.attempt_values(attempt) for attempt in cycle.attempts]
-        crew = [codec.worker_values(worker) for attempt in cycle.attempts for worker in attempt.workers]
+        tried = [codec.values(attempt, attempts) for attempt in cycle.attempts]
+        crew = [codec.values(worker, workers) for attempt in cycle.attempts for worker in attempt.workers]
         _execute(connection, sa.update(jobs).where(jobs.c.id == sa.bindparam("job_id")), changed)
         _execute(connection, self._db.upsert(attempts), tried)
         _execute(connection, self._db.upsert(workers), crew)
@@ -140,7 +140,7 @@ def _save_leases(connection: sa.Connection, cycle: Cycle) -> None:
     over = {*cycle.leases_ended, *changed}  # a lease that was made and ended since the last cycle never shows
     held = [lease for lease in cycle.leases_added if lease.worker not in over]
     held += [lease for lease in changed.values() if lease.worker not in cycle.leases_ended]
-    _insert(connection, leases, [codec.lease_values(lease) for lease in held])
+    _insert(connection, leases, [codec.values(lease, leases) for lease in held])
     taken = [{"device": device, **lease.worker._asdict()} for lease in held for device in lease.devices]
     _insert(connection, lease_devices, taken)
 
@@ -148,7 +148,7 @@ def _save_leases(connection: sa.Connection, cycle: Cycle) -> None:
 def _save_nodes(connection: sa.Connection, database: Database, changed: list[Node]) -> None:
     if not changed:
         return
-    connection.execute(database.upsert(nodes), [codec.node_values(node) for node in changed])
+    connection.execute(database.upsert(nodes), [codec.values(node, nodes) for node in changed])
     connection.execute(sa.delete(devices).where(devices.c.node.in_([node.name for node in changed])))
     _insert(connection, devices, [values for node in changed for values in codec.device_values(node)])
 

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from schedulearn.core.domain.job import Lease
 from schedulearn.core.domain.node import Device, Node
 from schedulearn.store.base import Part
-from schedulearn.store.codec import lease_from, made, node_from
+from schedulearn.store.codec import made
 from schedulearn.store.tables import devices, leases, nodes
 
 
@@ -26,9 +26,9 @@ def read_nodes(connection: sa.Connection) -> list[Node]:
     for row in connection.execute(sa.select(devices).order_by(devices.c.node, devices.c.position)):
         had.setdefault(row.node, []).append(made(Device, row))
     rows = connection.execute(sa.select(nodes).order_by(nodes.c.name))
-    return [node_from(row, had.get(row.name, [])) for row in rows]
+    return [made(Node, row, devices=tuple(had.get(row.name, ()))) for row in rows]
 
 
 def read_leases(connection: sa.Connection) -> list[Lease]:
     query = sa.select(leases).order_by(leases.c.job, leases.c.attempt, leases.c.rank)
-    return [lease_from(row) for row in connection.execute(query)]
+    return [made(Lease, row) for row in connection.execute(query)]

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import HistoryEvent
 from schedulearn.store.base import Part
-from schedulearn.store.codec import event_values, made
+from schedulearn.store.codec import made, values
 from schedulearn.store.tables import events
 from schedulearn.store.types import StoredEvent
 
@@ -27,7 +27,7 @@ class History(Part):
             same = same.where(events.c.cause == event.cause)
         with self._db.write() as connection:
             if connection.execute(same).first() is None:
-                connection.execute(sa.insert(events), event_values(event))
+                connection.execute(sa.insert(events), values(event, events))
 
     def last_event_serial(self) -> int:
         """0 if nothing ever happened."""

@@ -14,12 +14,12 @@ from schedulearn.core.domain.spec import JobSpec
 from schedulearn.core.domain.states import FINISHED, JobState
 from schedulearn.store.audit import acting, record_act
 from schedulearn.store.base import Part, count, in_chunks
-from schedulearn.store.codec import attempt_from, event_values, job_from, job_values, worker_from
+from schedulearn.store.codec import job_from, job_values, made, values
 from schedulearn.store.engine import Database
-from schedulearn.store.metrics import progress_from
+from schedulearn.store.metrics import named_series, progress_from
 from schedulearn.store.submissions import find_submission, keep_submission
-from schedulearn.store.tables import attempts, events, jobs, leases, metric_series, requests, users, workers
-from schedulearn.store.types import JobRow, JobSort, Once, Progress, Request, WorkerPlacement
+from schedulearn.store.tables import attempts, events, jobs, leases, requests, users, workers
+from schedulearn.store.types import JobRow, JobSort, Once, Request, WorkerPlacement
 
 UNFINISHED = jobs.c.state.in_([state for state in JobState if state not in FINISHED])
 _LAST = 2**31 - 1  # the largest number that the column takes
@@ -76,19 +76,19 @@ class Jobs(Part):
             JobId(0), spec, user, at,
             priority=spec.priority, deadline=spec.deadline, time_limit=spec.time_limit, queued_at=at,
         )  # fmt: skip
-        values = job_values(job)
-        del values["id"]  # the database gives it
+        row = job_values(job)
+        del row["id"]  # the database gives it
         with self._db.write() as connection:
             if once and (known := find_submission(connection, once)):
                 return known
-            values["owner"] = _owner(connection, user, owner)
+            row["owner"] = _owner(connection, user, owner)
             if owner is not None:
-                self._take_room(connection, owner, most, most_text, len(json.dumps(values["spec"])))
-            id = JobId(connection.execute(sa.insert(jobs).returning(jobs.c.id), values).scalar_one())
+                self._take_room(connection, owner, most, most_text, len(json.dumps(row["spec"])))
+            id = JobId(connection.execute(sa.insert(jobs).returning(jobs.c.id), row).scalar_one())
             if once:
                 keep_submission(connection, once, id, at)
             event = HistoryEvent(at, "submitted", cause, id, state=JobState.QUEUED, data={"name": spec.name})
-            connection.execute(sa.insert(events), event_values(event))
+            connection.execute(sa.insert(events), values(event, events))
             request = {"kind": "submit", "job": id, "data": {}, "by": user, "at": at}
             connection.execute(sa.insert(requests), request)
             record_act(connection, "job.submit", f"job {id}", user, name=spec.name)
@@ -113,9 +113,9 @@ class Jobs(Part):
 
     def add_request(self, kind: str, job: JobId | None, data: Mapping[str, Any], by: str, at: float) -> int:
         """Ask something of the scheduler. Returns the request's serial number."""
-        values = {"kind": kind, "job": job, "data": dict(data), "by": by, "at": at}
+        row = {"kind": kind, "job": job, "data": dict(data), "by": by, "at": at}
         with self._db.write() as connection:
-            serial = connection.execute(sa.insert(requests).returning(requests.c.serial), values).scalar_one()
+            serial = connection.execute(sa.insert(requests).returning(requests.c.serial), row).scalar_one()
             _record_request(connection, kind, job, data)
         return int(serial)
 
@@ -260,16 +260,17 @@ def read_attempts(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> 
     crew: dict[tuple[int, int], list[Worker]] = {}
     query = sa.select(workers).select_from(whole.join(workers, numbered)).where(wanted)
     for row in connection.execute(query.order_by(workers.c.job, workers.c.attempt, workers.c.rank)):
-        crew.setdefault((row.job, row.attempt), []).append(worker_from(row))
+        crew.setdefault((row.job, row.attempt), []).append(made(Worker, row))
     found = sa.select(attempts).select_from(whole).where(wanted).order_by(attempts.c.job, attempts.c.number)
-    return [attempt_from(row, crew.get((row.job, row.number), [])) for row in connection.execute(found)]
+    return [made(Attempt, row, workers=crew.get((row.job, row.number), [])) for row in connection.execute(found)]
 
 
 def _rows(connection: sa.Connection, found: Sequence[sa.Row[Any]]) -> list[JobRow]:
     page, owners = [job_from(row) for row in found], {row.id: row.owner for row in found}
     started = [job for job in page if job.attempt]
     placements = _placements(connection, [job.id for job in started if job.state not in FINISHED])
-    progress = _progress(connection, {job.id: job.spec.metric.name for job in started})
+    named = named_series(connection, {job.id: job.spec.metric.name for job in started})
+    progress = {row.job: progress_from(row) for row in named}
     return [JobRow(job, job.attempt, placements.get(job.id, ()), progress.get(job.id), owners[job.id]) for job in page]
 
 
@@ -285,15 +286,3 @@ def _placements(connection: sa.Connection, ids: Sequence[JobId]) -> dict[JobId, 
             placed = WorkerPlacement(rank, node, devices)
             placements[job] = (*placements.get(job, ()), placed)
     return placements
-
-
-def _progress(connection: sa.Connection, metrics: Mapping[JobId, str]) -> dict[JobId, Progress]:
-    progress: dict[JobId, Progress] = {}
-    for some in in_chunks(metrics):
-        wanted = metric_series.c.job.in_(some) & metric_series.c.name.in_(sorted(set(metrics.values())))
-        # Of several workers that report, the one that speaks for the job is seen last.
-        query = sa.select(metric_series).where(wanted)
-        for row in connection.execute(query.order_by(metric_series.c.rank.desc())):
-            if row.name == metrics[row.job]:
-                progress[row.job] = progress_from(row)
-    return progress

@@ -1,6 +1,6 @@
 """Metrics: what jobs report, thinned so that a million points stay quick to store and to read."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -120,17 +120,9 @@ class Metrics(Part):
 
     def latest_steps(self, metrics: Mapping[JobId, str]) -> dict[JobId, tuple[int, float]]:
         """The last step of each of these jobs, by the metric that it names, and when that was."""
-        series = metric_series.c
-        steps: dict[JobId, tuple[int, float]] = {}
         with self._db.read() as connection:
-            for some in in_chunks(metrics):
-                names = sorted({metrics[number][:LONGEST_NAME] for number in some})
-                query = sa.select(series.job, series.name, series.last_step, series.updated_at)
-                query = query.where(series.job.in_(some), series.name.in_(names))
-                for row in connection.execute(query.order_by(series.updated_at)):
-                    if row.name == metrics[JobId(row.job)][:LONGEST_NAME]:
-                        steps[JobId(row.job)] = row.last_step, row.updated_at
-        return steps
+            named = sorted(named_series(connection, metrics), key=lambda row: row.updated_at)
+        return {JobId(row.job): (row.last_step, row.updated_at) for row in named}
 
     def news(self, marks: Mapping[JobId, Mark]) -> dict[JobId, News]:
         """What came of each of these jobs since its mark; without those of which nothing did."""
@@ -263,10 +255,8 @@ def _of(worker: WorkerId) -> Values:
 
 def _changed_since(connection: sa.Connection, marks: Mapping[JobId, Mark]) -> list[sa.Row[Any]]:
     """The series of the named metrics that have grown; of several workers, that of the one which speaks for the job."""
-    series, names = metric_series.c, sorted({mark.metric[:LONGEST_NAME] for mark in marks.values()})
-    query = sa.select(metric_series).where(series.job.in_(marks), series.name.in_(names)).order_by(series.rank.desc())
-    named = [row for row in connection.execute(query) if row.name == marks[JobId(row.job)].metric[:LONGEST_NAME]]
-    return [row for row in {row.job: row for row in named}.values() if row.total != marks[JobId(row.job)].known]
+    named = {row.job: row for row in named_series(connection, {job: mark.metric for job, mark in marks.items()})}
+    return [row for row in named.values() if row.total != marks[JobId(row.job)].known]
 
 
 def _points_since(connection: sa.Connection, marks: Mapping[int, Mark]) -> dict[int, list[CurvePoint]]:
@@ -282,6 +272,16 @@ def _points_since(connection: sa.Connection, marks: Mapping[int, Mark]) -> dict[
         for row in connection.execute(query.order_by(point.series, point.ordinal)):
             found.setdefault(row.series, []).append(CurvePoint(row.step, row.value, row.at))
     return found
+
+
+def named_series(connection: sa.Connection, metrics: Mapping[JobId, str]) -> Iterator[sa.Row[Any]]:
+    """Those of the metrics that these jobs name; of several workers, the one that speaks for the job comes last."""
+    series = metric_series.c
+    for some in in_chunks(metrics):
+        names = {job: metrics[job][:LONGEST_NAME] for job in some}
+        query = sa.select(metric_series).where(series.job.in_(some), series.name.in_(sorted(set(names.values()))))
+        found = connection.execute(query.order_by(series.rank.desc()))
+        yield from (row for row in found if row.name == names[JobId(row.job)])
 
 
 def progress_from(row: sa.Row[Any]) -> Progress:

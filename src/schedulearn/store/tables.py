@@ -23,7 +23,6 @@ from schedulearn.store.columns import (
     Accrued,
     Amounts,
     Big,
-    Choice,
     Json,
     Labels,
     Measured,
@@ -34,6 +33,7 @@ from schedulearn.store.columns import (
     Time,
     Words,
     WorkerCounts,
+    choice,
 )
 
 metadata = MetaData()
@@ -58,7 +58,7 @@ nodes = Table(
     metadata,
     Column("name", Words, primary_key=True),
     Column("executor", Words, nullable=False),
-    Column("state", Choice(NodeState), nullable=False),
+    Column("state", choice(NodeState), nullable=False),
     Column("capacity", Amounts, nullable=False),
     Column("reserved", Amounts, nullable=False),
     Column("cpus_per_gpu", Double, nullable=False),
@@ -95,7 +95,7 @@ jobs = Table(
     Column("spec", Json, nullable=False),
     # Changed by the scheduler:
     Column("gpus", Integer, nullable=False),  # over all the workers it wants
-    Column("state", Choice(JobState), nullable=False),
+    Column("state", choice(JobState), nullable=False),
     Column("reason", Words, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("deadline", Time),
@@ -119,7 +119,7 @@ jobs = Table(
     Column("worked", Accrued, nullable=False, server_default="[0, 0, 0]"),
     Column("attained", Accrued, nullable=False),
     Column("beside", Integer, nullable=False, server_default="0"),
-    Column("stop", Choice(StopReason)),
+    Column("stop", choice(StopReason)),
     Column("outcome", Outcomes),
     Column("forget", Boolean, nullable=False),
     Column("mark", Json, key="order_state"),
@@ -141,7 +141,7 @@ attempts = Table(
     _of_job(),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("created_at", Time, nullable=False),
-    Column("stop", Choice(StopReason)),
+    Column("stop", choice(StopReason)),
     Column("stop_asked_at", Time),
     Column("ended_at", Time),
     Column("generation", Integer, nullable=False),
@@ -201,7 +201,7 @@ events = Table(
     Column("job", Big),  # no foreign key: the last event of a job outlives it
     Column("attempt", Integer),
     Column("node", Words),
-    Column("state", Choice(JobState)),
+    Column("state", choice(JobState)),
     Column("data", Json, nullable=False),
     Index("ix_events_job", "job", "serial"),
     sqlite_autoincrement=True,

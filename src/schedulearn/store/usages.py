@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.core.domain.usage import Limits, Usage
 from schedulearn.store.base import Part, count, in_chunks
-from schedulearn.store.codec import Values, made, values, worker_id
+from schedulearn.store.codec import Values, made, values
 from schedulearn.store.tables import leases, usage, usage_points, workers
 from schedulearn.store.thinning import points_each, reading_stride, stride_at
 from schedulearn.store.types import UsageSample, WorkerUsage
@@ -108,14 +108,14 @@ def _point(row: Values) -> Values:
 
 
 def _summary(row: sa.Row[Any], points: Sequence[Usage] = ()) -> WorkerUsage:
-    return WorkerUsage(worker_id(row), _look(row), row.cpus, row.memory_peak, tuple(points))
+    return WorkerUsage(WorkerId(row.job, row.attempt, row.rank), _look(row), row.cpus, row.memory_peak, tuple(points))
 
 
 def _curve(connection: sa.Connection, row: sa.Row[Any], since: float | None, most: int) -> WorkerUsage:
     latest, point = _look(row), usage_points.c
     if most <= 1 or (since is not None and row.at < since):
         return _summary(row, [] if since is not None and row.at < since else [latest])
-    mine = _same(usage_points, worker_id(row))
+    mine = _same(usage_points, WorkerId(row.job, row.attempt, row.rank))
     first = 0
     if since is not None:
         mine &= point.at >= since
