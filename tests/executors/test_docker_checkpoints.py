@@ -15,7 +15,7 @@ from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.executors.common.folders import fetched_at, prepare_job_folders
 from schedulearn.executors.common.paths import JobPaths, WorkerPaths, write_json
 from schedulearn.executors.docker import live
-from schedulearn.executors.docker.calls import Refused
+from schedulearn.executors.docker.calls import NotThere
 from schedulearn.executors.docker.containers import FOLDER_BIT
 from schedulearn.executors.docker.live import Bringer, Brought, Moving
 from schedulearn.executors.docker.resting import PATIENCE, QUIET, Rest, Seen
@@ -108,7 +108,7 @@ class Folder:
     def get(self, _: str, path: str) -> Iterator[bytes]:
         there = self._there(path)
         if not there.exists():
-            raise Refused(404, "no such file")
+            raise NotThere(404, "no such file")
         self.sent.append(path.removeprefix("/checkpoint").lstrip("/"))
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w") as archive:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulearn.core.domain.node import Node
+from schedulearn.core.domain.outcome import Outcome
 from schedulearn.core.domain.ports import Launch
 from schedulearn.executors.common.archive import Entry, pack, read_file
 from schedulearn.executors.common.instance import instance_of
@@ -34,6 +35,12 @@ class DockerBench(Workbench):
         executor = DockerExecutor(self.root, sink, SystemClock(), node, Engine(daemon.address), **options)
         self.executors.append(executor)
         return executor
+
+    def run(self, launch: Launch, **options: Any) -> Outcome:
+        """Two lives at once would remove each other's networks, which there never are."""
+        for earlier in self.executors:
+            earlier.close()
+        return super().run(launch, **options)
 
     def name(self, launch: Launch) -> str:
         return container_name(instance_of(self.root), launch.worker)

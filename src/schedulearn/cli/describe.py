@@ -11,7 +11,8 @@ from schedulearn.cli.view import story
 from schedulearn.cli.view.table import Column, rows_of
 from schedulearn.wire.clean import clean
 from schedulearn.wire.facts import facts
-from schedulearn.wire.words import FINISHED, STATE_STYLE, Json, why
+from schedulearn.wire.types import FINISHED
+from schedulearn.wire.words import STATE_STYLE, Json, why
 
 app = verb_app()
 _MOST_CURVES, _MOST_WORKERS = 100, 100  # that are shown

@@ -4,7 +4,8 @@ from schedulearn.cli.common.out import next_steps, paint, say, say_facts, say_js
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
 from schedulearn.wire.clean import clean
-from schedulearn.wire.words import FINISHED, STATE_STYLE, Json, duration, errors_in_words
+from schedulearn.wire.types import FINISHED
+from schedulearn.wire.words import STATE_STYLE, Json, duration, errors_in_words
 
 app = verb_app()
 _AUXILIARY = {"succeeded": "has", "failed": "has", "cancelled": "was"}  # else "is"

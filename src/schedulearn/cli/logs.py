@@ -12,7 +12,8 @@ from schedulearn.cli.common.follow import say_left
 from schedulearn.cli.common.out import JobOutput, note, say_json
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, Raw, option, verb_app
-from schedulearn.wire.words import FINISHED, why
+from schedulearn.wire.types import FINISHED
+from schedulearn.wire.words import why
 
 app = verb_app()
 

@@ -10,7 +10,8 @@ from schedulearn.cli.common.out import next_steps, note, say, say_json, say_tabl
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.cli.view.jobs import JOBS, rows
-from schedulearn.wire.words import FINISHED, STATES, Json
+from schedulearn.wire.types import FINISHED
+from schedulearn.wire.words import STATES, Json
 
 if TYPE_CHECKING:
     from schedulearn.client import Client

@@ -10,7 +10,8 @@ from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, Job, verb_app
 from schedulearn.cli.view.table import Cell, Column
 from schedulearn.wire.clean import clean
-from schedulearn.wire.words import FINISHED, Json
+from schedulearn.wire.types import FINISHED
+from schedulearn.wire.words import Json
 
 if TYPE_CHECKING:
     from schedulearn.wire.types import Event

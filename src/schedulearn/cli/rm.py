@@ -8,7 +8,7 @@ import typer
 from schedulearn.cli.common.out import say, say_json
 from schedulearn.cli.common.service import connect, for_each
 from schedulearn.cli.common.verb import AsJson, Jobs, verb_app
-from schedulearn.wire.words import FINISHED
+from schedulearn.wire.types import FINISHED
 
 app = verb_app()
 

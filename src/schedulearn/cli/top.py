@@ -15,8 +15,8 @@ from schedulearn.cli.common.out import width as terminal_width
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.verb import AsJson, option, verb_app
 from schedulearn.wire.clean import clean
-from schedulearn.wire.types import JobState
-from schedulearn.wire.words import FINISHED, WITH_WORKERS
+from schedulearn.wire.types import FINISHED, JobState
+from schedulearn.wire.words import WITH_WORKERS
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, get_args
 
 from schedulearn.wire.clean import clean
-from schedulearn.wire.types import FINISHED as FINISHED
-from schedulearn.wire.types import JobState
+from schedulearn.wire.types import FINISHED, JobState
 
 Json = Mapping[str, Any]
 

@@ -10,7 +10,8 @@ from schedulearn.cli.common.out import JobOutput, colourful, next_steps, note, o
 from schedulearn.cli.view.jobs import status_line
 from schedulearn.cli.view.text import shortened
 from schedulearn.wire.clean import clean
-from schedulearn.wire.words import FINISHED, Json, duration, metric, why
+from schedulearn.wire.types import FINISHED
+from schedulearn.wire.words import Json, duration, metric, why
 
 if TYPE_CHECKING:
     from schedulearn.client import Client

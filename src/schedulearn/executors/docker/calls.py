@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from schedulearn.core.domain.errors import ExecutorError
@@ -23,14 +24,18 @@ class Refused(ExecutorError):
         self.status = status
         super().__init__(words)
 
-    @property
-    def not_found(self) -> bool:
-        return self.status == 404
 
-    @property
-    def conflict(self) -> bool:
-        """It is in that state already, or in another that does not allow it."""
-        return self.status == 409
+class NotThere(Refused):
+    """There is no such container, image or file."""
+
+
+class WrongState(Refused):
+    """It is in that state already, or in another that does not allow it."""
+
+
+def refusal(status: int, words: str) -> Refused:
+    kinds: dict[int, type[Refused]] = {HTTPStatus.NOT_FOUND: NotThere, HTTPStatus.CONFLICT: WrongState}
+    return kinds.get(status, Refused)(status, words)
 
 
 class Calls:
@@ -96,7 +101,7 @@ class Calls:
             except Exception as silent:
                 self._drop(client)
                 return Unreachable(self._engine.words(silent))
-        return Refused(error.status_code or 0, words)
+        return refusal(error.status_code or 0, words)
 
     def _drop(self, client: "docker.DockerClient") -> None:
         with self._lock:

@@ -5,7 +5,7 @@ import signal
 import threading
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -14,7 +14,7 @@ from typing import Any
 from schedulearn.archive.pack import CHUNK
 from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ids import WorkerId
-from schedulearn.executors.docker.calls import Calls, Refused
+from schedulearn.executors.docker.calls import Calls, NotThere, Refused, WrongState, refusal
 from schedulearn.executors.docker.frames import Frames
 from schedulearn.executors.docker.names import INSTANCE, container_name
 
@@ -89,10 +89,8 @@ class Containers:
         try:
             with self.calls.api() as api:
                 return api.inspect_container(name)
-        except Refused as refusal:
-            if refusal.not_found:
-                return None
-            raise
+        except NotThere:
+            return None
 
     def ours(self) -> list[State]:
         """All of this service, whatever their state; without the details of their ends."""
@@ -123,13 +121,9 @@ class Containers:
     def kill(self, container: str, number: signal.Signals) -> None:
         """A paused one goes on first: the engine refuses to signal it."""
         for _ in range(2):
-            try:
-                with self.calls.api() as api:
-                    api.kill(container, signal=int(number))
+            with suppress(NotThere, WrongState), self.calls.api() as api:
+                api.kill(container, signal=int(number))
                 return
-            except Refused as refusal:
-                if not (refusal.conflict or refusal.not_found):
-                    raise
             self.resume(container)
 
     def pause(self, name: str) -> None:
@@ -141,12 +135,8 @@ class Containers:
 
     def remove(self, container: str) -> None:
         """With all that is in it; if it runs, it is killed."""
-        try:
-            with self.calls.api() as api:
-                api.remove_container(container, force=True, v=True)
-        except Refused as refusal:
-            if not (refusal.conflict or refusal.not_found):  # conflict: it is being removed
-                raise
+        with suppress(NotThere, WrongState), self.calls.api() as api:  # the second: it is being removed
+            api.remove_container(container, force=True, v=True)
 
     def put(self, container: str, chunks: Iterable[bytes]) -> None:
         """Unpack an archive at the container's root."""
@@ -172,7 +162,7 @@ class Containers:
             answer = api.head(url, params={"path": path}, timeout=api.timeout)
         told = answer.headers.get("X-Docker-Container-Path-Stat")
         if strict and not told and answer.status_code != 404:
-            raise Refused(answer.status_code, f"the engine does not say what {path} is: {answer.reason}")
+            raise refusal(answer.status_code, f"the engine does not say what {path} is: {answer.reason}")
         found: Mapping[str, Any] | None = json.loads(b64decode(told)) if told else None
         return found
 
@@ -227,18 +217,16 @@ class Containers:
             answer = api.get(url, params=about, stream=True, timeout=api.timeout)
             if answer.status_code >= 400:
                 with answer:
-                    raise Refused(answer.status_code, str(answer.json().get("message") or answer.reason))
+                    raise refusal(answer.status_code, str(answer.json().get("message") or answer.reason))
             return answer
 
     def _unless_so_already(self, call: str, container: str) -> None:
         try:
-            with self.calls.api() as api:
+            with suppress(NotThere, WrongState), self.calls.api() as api:
                 getattr(api, call)(container)
-        except Refused as refusal:
+        except Refused as why:
             # The engine says 500 to a container that is not running.
-            if not (
-                refusal.conflict or refusal.not_found or "not running" in str(refusal) or "not paused" in str(refusal)
-            ):
+            if not ("not running" in str(why) or "not paused" in str(why)):
                 raise
 
 

@@ -19,7 +19,7 @@ from schedulearn.executors.common.control import led
 from schedulearn.executors.common.endings import End, read_end, write_end
 from schedulearn.executors.common.folders import StaleAttempt, commit, is_stale, note_fetched
 from schedulearn.executors.common.paths import WorkerPaths, read_number, read_orders, write_file
-from schedulearn.executors.docker.calls import Refused
+from schedulearn.executors.docker.calls import NotThere, Refused
 from schedulearn.executors.docker.containers import Containers, State
 from schedulearn.executors.docker.options import PLACES
 from schedulearn.executors.docker.rules import CHECKPOINT, WORK
@@ -81,10 +81,8 @@ class Fetcher:
     ) -> bool:
         try:
             chunks = self._containers.get(container, inside)
-        except Refused as refusal:
-            if refusal.not_found:  # the job removed the folder itself: what was kept stays
-                return False
-            raise
+        except NotThere:  # the job removed the folder itself: what was kept stays
+            return False
         user = user_of(paths)
         return commit(worker, paths.job, folder, lambda fresh: unpack(chunks, fresh, owner, reader=user), keep_newer)
 

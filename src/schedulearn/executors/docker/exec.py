@@ -13,7 +13,7 @@ from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.common.archive import moved
 from schedulearn.executors.common.base import Unreachable
 from schedulearn.executors.common.exec import STDERR, STDOUT, NotRunning
-from schedulearn.executors.docker.calls import Refused
+from schedulearn.executors.docker.calls import NotThere, WrongState
 from schedulearn.executors.docker.containers import CREATED, PAUSED, Containers, State, is_link
 from schedulearn.executors.docker.frames import cut
 from schedulearn.executors.docker.rules import WORK
@@ -124,10 +124,8 @@ class DockerCommand:
         try:
             with self._containers.calls.api() as api:
                 return api.exec_inspect(self._command)
-        except Refused as refusal:
-            if refusal.not_found:
-                return {}
-            raise
+        except NotThere:
+            return {}
 
 
 class DockerExec:
@@ -148,10 +146,8 @@ class DockerExec:
             raise Conflict(f"job {worker.job} is paused, and the command would be, too: resume the job first")
         try:
             return DockerCommand(self._containers, self._create(state, command))
-        except Refused as refusal:
-            if refusal.conflict or refusal.not_found:  # it has ended, or was paused, meanwhile
-                raise NotRunning(f"worker {worker} is not running now: {refusal}") from refusal
-            raise
+        except (NotThere, WrongState) as refusal:  # it has ended, or was paused, meanwhile
+            raise NotRunning(f"worker {worker} is not running now: {refusal}") from refusal
         except OSError as error:
             raise Unreachable(f"the engine hung up: {error}") from error
 
@@ -169,10 +165,8 @@ class DockerExec:
             self._check_no_links(state.id, pure, path)
             chunks = self._containers.get(state.id, posixpath.join(WORK, *pure.parts))
             user = self._user(state.id)
-        except Refused as refusal:
-            if refusal.not_found:
-                raise NotFound(f"there is no {path!r} among the files of this job") from refusal
-            raise
+        except NotThere as refusal:
+            raise NotFound(f"there is no {path!r} among the files of this job") from refusal
         return moved(chunks, str(pure), user)
 
     def _check_no_links(self, container: str, pure: PurePosixPath, path: str) -> None:

@@ -3,10 +3,11 @@
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from schedulearn.core.domain.ids import WorkerId
 from schedulearn.executors.common.base import Unreachable
-from schedulearn.executors.docker.calls import Refused
+from schedulearn.executors.docker.calls import NotThere, WrongState
 from schedulearn.executors.docker.containers import Containers, State
 from schedulearn.executors.docker.frames import Frames
 from schedulearn.executors.docker.output import Output, OutputClosed, moment_of
@@ -95,7 +96,7 @@ class Follower:
             return True, None
         output = self._opened()
         told = False
-        try:
+        with suppress(NotThere, WrongState):  # the second: it is just being removed
             while not self.closed:
                 new = self._copy_all(state, output)
                 if told and not new:  # the stream spoke of something that is not there: look at the container again
@@ -103,9 +104,6 @@ class Follower:
                 told = state.alive and self._more(state.id, output)
                 if not told:
                     break
-        except Refused as refusal:
-            if not (refusal.not_found or refusal.conflict):  # conflict: it is just being removed
-                raise
         if state.alive:
             self.wait(_PACE)  # most likely it has just ended; if the stream broke, it must not spin
         return not state.alive, state

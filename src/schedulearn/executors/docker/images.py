@@ -5,7 +5,7 @@ from typing import Any
 
 from schedulearn.core.domain.errors import ExecutorError, InvalidSpec
 from schedulearn.core.domain.image import check_image
-from schedulearn.executors.docker.calls import Calls, Refused
+from schedulearn.executors.docker.calls import Calls, NotThere, Refused
 from schedulearn.executors.docker.output import Output
 
 
@@ -30,10 +30,8 @@ class Images:
             with self._calls.api() as api:
                 told: dict[str, Any] = api.inspect_image(name)
                 return told
-        except Refused as refusal:
-            if refusal.not_found:
-                return None
-            raise
+        except NotThere:
+            return None
 
     def usual_network(self) -> str:
         """`bridge`, or `host` where the engine has no bridge; asked once."""

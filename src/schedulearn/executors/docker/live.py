@@ -22,7 +22,7 @@ from schedulearn.core.domain.ports import Clock
 from schedulearn.executors.common.archive import TooMuch, moved, unpack
 from schedulearn.executors.common.folders import StaleAttempt, commit, note_fetched
 from schedulearn.executors.common.paths import WorkerPaths
-from schedulearn.executors.docker.calls import Refused
+from schedulearn.executors.docker.calls import NotThere
 from schedulearn.executors.docker.containers import FOLDER_BIT, SPECIAL_BITS, Containers, is_link, nanoseconds_of
 from schedulearn.executors.docker.ending import may_be_older, owner_of, user_of
 from schedulearn.executors.docker.resting import Rest, Seen, Taken, is_hidden, only_grows
@@ -181,10 +181,8 @@ class _Transfer:
         for path in sorted(wanted):
             try:
                 chunks = self._containers.get(self._container, f"{CHECKPOINT}/{path}")
-            except Refused as refusal:
-                if refusal.not_found:
-                    continue  # it is found to be gone afterwards
-                raise
+            except NotThere:
+                continue  # it is found to be gone afterwards
             yield from moved(chunks, f"{_NAME}/{path}", user_of(self._paths), _alone, last=False)
 
     def _all(self, wanted: Collection[str]) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from schedulearn.core.domain.errors import ExecutorError, InvalidSpec
-from schedulearn.executors.docker.calls import Refused
+from schedulearn.executors.docker.calls import Refused, WrongState
 from schedulearn.executors.docker.containers import FOLDER_BIT, SPECIAL_BITS, Containers, is_link
 from schedulearn.executors.docker.images import Images
 from schedulearn.executors.docker.names import LOOK, helper_labels, look_name
@@ -216,7 +216,7 @@ class Sight:
                     self._look_once(source, image, who)
                 return
             except Refused as refusal:
-                if last or (refusal.status < 500 and not refusal.conflict):
+                if last or (refusal.status < 500 and not isinstance(refusal, WrongState)):
                     words = f"what the job wants to mount cannot be found on this server: {refusal}"
                     raise ExecutorError(words) from refusal
             time.sleep(_PAUSE)
