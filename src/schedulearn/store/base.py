@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from schedulearn.core.domain.ids import WorkerId
 from schedulearn.store.codec import made
 from schedulearn.store.engine import Database
 
@@ -33,3 +34,13 @@ def in_chunks(ids: Iterable[T], size: int = _AT_ONCE) -> Iterator[list[T]]:
 def count(connection: sa.Connection, source: sa.FromClause, *wanted: sa.ColumnElement[bool]) -> int:
     """How many rows there are."""
     return connection.execute(sa.select(sa.func.count()).select_from(source).where(*wanted)).scalar_one()
+
+
+def of_worker(table: sa.Table, worker: WorkerId) -> sa.ColumnElement[bool]:
+    """The rows of one worker."""
+    return sa.and_(*(table.c[name] == value for name, value in worker._asdict().items()))
+
+
+def same_worker(one: sa.Table, other: sa.Table) -> sa.ColumnElement[bool]:
+    """To join two tables that have rows of workers."""
+    return sa.and_(*(one.c[name] == other.c[name] for name in WorkerId._fields))

@@ -135,9 +135,9 @@ def _save_leases(connection: sa.Connection, cycle: Cycle) -> None:
     table = leases.c
     key = (table.job == sa.bindparam("j")) & (table.attempt == sa.bindparam("a")) & (table.rank == sa.bindparam("r"))
     changed = {lease.worker: lease for lease in cycle.leases_changed}
-    gone = [{"j": w.job, "a": w.attempt, "r": w.rank} for w in {*cycle.leases_ended, *changed}]
-    _execute(connection, sa.delete(leases).where(key), gone)
     over = {*cycle.leases_ended, *changed}  # a lease that was made and ended since the last cycle never shows
+    gone = [{"j": w.job, "a": w.attempt, "r": w.rank} for w in over]
+    _execute(connection, sa.delete(leases).where(key), gone)
     held = [lease for lease in cycle.leases_added if lease.worker not in over]
     held += [lease for lease in changed.values() if lease.worker not in cycle.leases_ended]
     _insert(connection, leases, [codec.values(lease, leases) for lease in held])

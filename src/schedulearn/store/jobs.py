@@ -13,7 +13,7 @@ from schedulearn.core.domain.job import Attempt, HistoryEvent, Job, Worker
 from schedulearn.core.domain.spec import JobSpec
 from schedulearn.core.domain.states import FINISHED, JobState
 from schedulearn.store.audit import acting, record_act
-from schedulearn.store.base import Part, count, in_chunks
+from schedulearn.store.base import Part, count, in_chunks, same_worker
 from schedulearn.store.codec import job_from, job_values, made, values
 from schedulearn.store.engine import Database
 from schedulearn.store.metrics import named_series, progress_from
@@ -276,11 +276,10 @@ def _rows(connection: sa.Connection, found: Sequence[sa.Row[Any]]) -> list[JobRo
 
 def _placements(connection: sa.Connection, ids: Sequence[JobId]) -> dict[JobId, tuple[WorkerPlacement, ...]]:
     """Where the workers of these jobs are. One that was told to leave still holds its lease, but does not count."""
-    table, own = leases.c, workers.c
-    same = (table.job == own.job) & (table.attempt == own.attempt) & (table.rank == own.rank)
     placements: dict[JobId, tuple[WorkerPlacement, ...]] = {}
     for some in in_chunks(ids):
-        query = sa.select(leases.c.job, leases.c.rank, leases.c.node, leases.c.devices).join(workers, same)
+        wanted = sa.select(leases.c.job, leases.c.rank, leases.c.node, leases.c.devices)
+        query = wanted.join(workers, same_worker(leases, workers))
         query = query.where(leases.c.job.in_(some), workers.c.left_at.is_(None))
         for job, rank, node, devices in connection.execute(query.order_by(leases.c.job, leases.c.rank)):
             placed = WorkerPlacement(rank, node, devices)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from schedulearn.core.domain.errors import NotFound
 from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.store.appending import LONGEST_NAME, SeriesKey, append
-from schedulearn.store.base import Part, count, in_chunks
+from schedulearn.store.base import Part, count, in_chunks, of_worker
 from schedulearn.store.codec import Values
 from schedulearn.store.columns import clamp
 from schedulearn.store.tables import metric_points, metric_series, workers
@@ -35,7 +35,7 @@ _SEEN: dict[Source, sa.Column[Any]] = {"report": workers.c.report_seq, "pattern"
 _MARKS = sa.select(workers.c.job, workers.c.attempt, workers.c.rank, workers.c.pattern_seq).where(
     workers.c.job.in_(sa.bindparam("jobs", expanding=True))
 )
-_OF = sa.update(workers).where(*(workers.c[name] == sa.bindparam(f"of_{name}") for name in ("job", "attempt", "rank")))
+_OF = sa.update(workers).where(*(workers.c[name] == sa.bindparam(f"of_{name}") for name in WorkerId._fields))
 _CLAIM = _OF.values(pattern_tries=workers.c.pattern_tries + 1)
 _READ = _OF.values(pattern_seq=sa.bindparam("seq"), pattern_offset=sa.bindparam("offset"), pattern_tries=0)
 
@@ -83,14 +83,14 @@ class Metrics(Part):
     ) -> list[Point]:
         """The new ones among the points, in order; from now on they count as seen."""
         column = _SEEN.get(source, workers.c.rank)
-        mark = connection.execute(sa.select(column).where(_is(worker))).scalar()
+        mark = connection.execute(sa.select(column).where(of_worker(workers, worker))).scalar()
         if mark is None:
             raise NotFound(f"there is no worker {worker}")
         if source not in _SEEN:
             return _tidy(points)
         new = _after(mark, _tidy(points))
         if new:
-            connection.execute(sa.update(workers).where(_is(worker)).values({column: new[-1].seq}))
+            connection.execute(sa.update(workers).where(of_worker(workers, worker)).values({column: new[-1].seq}))
         return new
 
     def curve(self, job: JobId, name: str, max_points: int = 500) -> list[CurvePoint]:
@@ -169,7 +169,7 @@ class Metrics(Part):
     def give_up_output(self, worker: WorkerId) -> None:
         """From now on its output is not searched for metrics."""
         with self._db.write() as connection:
-            connection.execute(sa.update(workers).where(_is(worker)).values(pattern_offset=GIVEN_UP))
+            connection.execute(sa.update(workers).where(of_worker(workers, worker)).values(pattern_offset=GIVEN_UP))
 
     def claim_output(self, claimed: Iterable[WorkerId]) -> None:
         """The output of these workers is about to be searched from where it was searched before; `add_found` says that
@@ -180,7 +180,7 @@ class Metrics(Part):
     def output_place(self, worker: WorkerId) -> OutputPlace:
         wanted = sa.select(workers.c.pattern_offset, workers.c.pattern_tries)
         with self._db.read() as connection:
-            row = connection.execute(wanted.where(_is(worker))).one_or_none()
+            row = connection.execute(wanted.where(of_worker(workers, worker))).one_or_none()
         return OutputPlace(*row) if row else OutputPlace(0, 0)
 
 
@@ -295,10 +295,6 @@ def _with_newest(rows: Sequence[Any]) -> list[float]:
     newest = rows[-1]
     is_kept = (newest.total - 1) % newest.stride == 0
     return [row.value for row in rows if row.ordinal is not None] + ([] if is_kept else [newest.last_value])
-
-
-def _is(worker: WorkerId) -> sa.ColumnElement[bool]:
-    return (workers.c.job == worker.job) & (workers.c.attempt == worker.attempt) & (workers.c.rank == worker.rank)
 
 
 def _series_from(row: sa.Row[Any]) -> Series:

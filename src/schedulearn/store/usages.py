@@ -8,13 +8,11 @@ import sqlalchemy as sa
 
 from schedulearn.core.domain.ids import JobId, WorkerId
 from schedulearn.core.domain.usage import Limits, Usage
-from schedulearn.store.base import Part, count, in_chunks
+from schedulearn.store.base import Part, count, in_chunks, of_worker, same_worker
 from schedulearn.store.codec import Values, made, values
 from schedulearn.store.tables import leases, usage, usage_points, workers
 from schedulearn.store.thinning import points_each, reading_stride, stride_at
 from schedulearn.store.types import UsageSample, WorkerUsage
-
-_KEY = ("job", "attempt", "rank")
 
 
 class Usages(Part):
@@ -29,7 +27,7 @@ class Usages(Part):
             for row in rows:
                 before = known[_worker(row)]
                 if before is not None and before.stride != row["stride"]:
-                    gone = _same(usage_points, _worker(row)) & (usage_points.c.ordinal % row["stride"] != 0)
+                    gone = of_worker(usage_points, _worker(row)) & (usage_points.c.ordinal % row["stride"] != 0)
                     connection.execute(sa.delete(usage_points).where(gone))
             if kept := [_point(row) for row in rows if (row["total"] - 1) % row["stride"] == 0]:
                 connection.execute(sa.insert(usage_points), kept)
@@ -60,18 +58,17 @@ class Usages(Part):
 
     def usage_now(self) -> list[WorkerUsage]:
         """The latest look at each worker that has a lease."""
-        same = sa.and_(*(usage.c[name] == leases.c[name] for name in _KEY))
-        query = sa.select(usage).join(leases, same).order_by(*(usage.c[name] for name in _KEY))
+        ordered = [usage.c[name] for name in WorkerId._fields]
+        query = sa.select(usage).join(leases, same_worker(usage, leases)).order_by(*ordered)
         with self._db.read() as connection:
             return [_summary(row) for row in connection.execute(query)]
 
 
 def _known(connection: sa.Connection, jobs: Iterable[JobId]) -> dict[WorkerId, sa.Row[Any] | None]:
     """The workers of these jobs, each with its row of usage if it has one."""
-    same = sa.and_(*(usage.c[name] == workers.c[name] for name in _KEY))
-    columns = [workers.c[name].label(f"worker_{name}") for name in _KEY]
+    columns = [workers.c[name].label(f"worker_{name}") for name in WorkerId._fields]
     wanted: sa.Select[Any] = sa.select(*columns, usage.c.total, usage.c.stride, usage.c.memory_peak)
-    query = wanted.outerjoin_from(workers, usage, same)
+    query = wanted.outerjoin_from(workers, usage, same_worker(usage, workers))
     found: dict[WorkerId, sa.Row[Any] | None] = {}
     for some in in_chunks(jobs):
         for row in connection.execute(query.where(workers.c.job.in_(some))):
@@ -115,7 +112,7 @@ def _curve(connection: sa.Connection, row: sa.Row[Any], since: float | None, mos
     latest, point = _look(row), usage_points.c
     if most <= 1 or (since is not None and row.at < since):
         return _summary(row, [] if since is not None and row.at < since else [latest])
-    mine = _same(usage_points, WorkerId(row.job, row.attempt, row.rank))
+    mine = of_worker(usage_points, WorkerId(row.job, row.attempt, row.rank))
     first = 0
     if since is not None:
         mine &= point.at >= since
@@ -130,7 +127,3 @@ def _curve(connection: sa.Connection, row: sa.Row[Any], since: float | None, mos
 
 def _worker(row: Values) -> WorkerId:
     return WorkerId(row["job"], row["attempt"], row["rank"])
-
-
-def _same(table: sa.Table, worker: WorkerId) -> sa.ColumnElement[bool]:
-    return sa.and_(*(table.c[name] == value for name, value in worker._asdict().items()))
