@@ -37,10 +37,12 @@ class DockerBench(Workbench):
         return executor
 
     def run(self, launch: Launch, **options: Any) -> Outcome:
-        """Two lives at once would remove each other's networks, which there never are."""
-        for earlier in self.executors:
-            earlier.close()
-        return super().run(launch, **options)
+        """In a life of its own: two lives at once would remove each other's networks."""
+        executor = self.executor(**options)
+        executor.start(launch)
+        outcome = self.ended(launch)
+        executor.close()
+        return outcome
 
     def name(self, launch: Launch) -> str:
         return container_name(instance_of(self.root), launch.worker)
