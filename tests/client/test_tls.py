@@ -11,7 +11,8 @@ from schedulearn.client import Client, ClientError, NotTrusted, ServiceUnreachab
 from schedulearn.client.settings import find_service
 from schedulearn.core.domain.errors import InvalidSpec
 from schedulearn.job.group import Away, Rendezvous
-from schedulearn.job.sender import Sender, Target
+from schedulearn.job.sender import Sender
+from schedulearn.job.service import Service
 from schedulearn.pinned import Address, address_of, with_pin, without_pin
 from schedulearn.service.common.config import Options
 from schedulearn.service.upkeep.certificate import Certificate, certificate_for
@@ -72,11 +73,11 @@ def test_with_its_certificate_as_an_authority_the_name_counts(
 def test_jobs_say_nothing_to_others_either(server: Listener, own: Certificate, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("sl_secret")
     for pin in (PIN, own.pin):
-        sender = Sender(Target(with_pin(server.url, pin), str(tmp_path / "token"), "1.1.0"), None)
+        sender = Sender(Service(with_pin(server.url, pin), str(tmp_path / "token"), "1.1.0"), None)
         assert sender._post([b"{}"]) is (pin == own.pin)
         sender.close()
     with pytest.raises(Away, match="nothing was sent to it"):
-        Rendezvous(with_pin(server.url, PIN), str(tmp_path / "token"), "1.1.0").waiting()
+        Rendezvous(Service(with_pin(server.url, PIN), str(tmp_path / "token"), "1.1.0")).waiting()
     assert [b"sl_secret" in heard for heard in server.end() if heard] == [True]
 
 
@@ -84,8 +85,8 @@ def test_jobs_tell_once_that_they_do_not_trust_who_answers(
     server: Listener, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Elsewhere they only wait: nobody would know why."""
-    target = Target(with_pin(server.url, PIN), "", "1.1.0")
-    sender, service = Sender(target, None), Rendezvous(target.url, "", target.worker)
+    url = with_pin(server.url, PIN)
+    sender, service = Sender(Service(url, "", "1.1.0"), None), Rendezvous(Service(url, "", "1.1.0"))
     for _ in range(3):
         assert not sender._post([b"{}"])
         with pytest.raises(Away):
@@ -113,7 +114,7 @@ def test_dates_count_where_an_authority_vouches(
             client.whoami()
         assert str(refused.value) == f"what answers at {server.url} is not trusted: {why}"
         with pytest.raises(Away, match=f"^{why}$"):
-            Rendezvous(server.url, "", "1.1.0").waiting()
+            Rendezvous(Service(server.url, "", "1.1.0")).waiting()
         with Client(with_pin(server.url, shown.pin), "sl_secret") as client:  # whoever knows it looks at nothing else
             assert client.health() == {"status": "ok"}
         assert [b"sl_secret" in heard for heard in server.end() if heard] == [True]

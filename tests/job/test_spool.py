@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulearn.job.reporter import Reporter
-from schedulearn.job.sender import Sender, Target
+from schedulearn.job.sender import Sender
+from schedulearn.job.service import Service
 from schedulearn.job.spool import Spool, number
 from schedulearn.service.progress.spool import dropped
 
@@ -178,7 +179,7 @@ def test_how_many_were_dropped_stays_in_the_file(spool: Path) -> None:
 
 def test_a_disk_that_takes_nothing_is_told_of_the_dropped_ones_later(spool: Path) -> None:
     kept = Spool(spool)
-    sender = Sender(Target("http://127.0.0.1:1", "", "1.1.0"), None)
+    sender = Sender(Service("http://127.0.0.1:1", "", "1.1.0"), None)
     sender.hand_over(points(*range(10)), most=8, dropped=3)
     sender._spool = kept
     sender.hand_over(points(10), most=8)
@@ -189,7 +190,7 @@ def test_a_disk_that_takes_nothing_is_told_of_the_dropped_ones_later(spool: Path
 def test_what_a_program_drops_is_counted(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("schedulearn.job.reporter.MOST_WAITING", 100)
     monkeypatch.setattr(Reporter, "_start", lambda self: None)
-    reporter = Reporter(Sender(Target("http://127.0.0.1:1", "", "1.1.0"), Spool(spool)))
+    reporter = Reporter(Sender(Service("http://127.0.0.1:1", "", "1.1.0"), Spool(spool)))
     for step in range(1000):
         reporter.add(step, {"loss": 0.5})
     reporter._hand_over()

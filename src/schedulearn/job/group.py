@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import http.client
 import json
-import logging
-import os
 import select
 import socket
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
-from schedulearn.pinned import address_of, distrust
+from schedulearn.job.service import Service
 
 _ANSWER = 10.0  # seconds for the service to answer, besides those that it was asked to wait
 _LOOK = 0.02  # seconds between two looks whether there is still a reason to wait
 _GONE = 404
 _CONFLICT = 409
-_log = logging.getLogger("schedulearn.job")
 
 
 class Away(Exception):
@@ -55,10 +51,8 @@ class Joined:
 class Rendezvous:
     """The calls that a worker makes. Each has its own connection, so threads may call at the same time."""
 
-    def __init__(self, url: str, token_file: str, worker: str) -> None:
-        self._address, self._token_file, self._worker = address_of(url), token_file, worker
-        self._complaint = ""  # the last one, so that it is not said again and again
-        self._base = f"{self._address.path}/api/v1/attempts/{worker.rpartition('.')[0]}"
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     def join(
         self,
@@ -70,7 +64,7 @@ class Rendezvous:
     ) -> Joined | None:
         """Wait to be let into the group; None once `enough` says that this has no more point."""
         body = {
-            "worker": self._worker,
+            "worker": self._service.worker,
             "generation": generation,
             "members": list(members),
             "step": step,
@@ -103,8 +97,8 @@ class Rendezvous:
 
     def own_address(self) -> str:
         """The address of this machine on the way to the service: the others can reach it there, too."""
-        host = self._address.host
-        for family, _, _, _, address in socket.getaddrinfo(host, self._address.port or 80, type=socket.SOCK_DGRAM):
+        host, port = self._service.address.host, self._service.address.port or 80
+        for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM):
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
                 probe.connect(address)  # nothing is sent
                 return str(probe.getsockname()[0])
@@ -113,30 +107,19 @@ class Rendezvous:
     def _call(
         self, method: str, path: str, body: Any = None, wait: float = 0.0, enough: Callable[[], bool] | None = None
     ) -> Any:
-        connection = self._address.connect(wait + _ANSWER)
+        connection = self._service.address.connect(wait + _ANSWER)
         try:
             data = None if body is None else json.dumps(body)
-            connection.request(method, self._base + path, data, self._headers())
+            self._service.send(connection, method, path, data, Connection="close")
             if enough is not None and not _wait_for(connection.sock, wait + _ANSWER, enough):
                 return None
             response = connection.getresponse()
             return _read(response.status, response.read())
         except (OSError, http.client.HTTPException) as problem:
-            why = distrust(problem)
-            self._complain(why)
+            why = self._service.distrusted(problem, "the other workers are not met")
             raise Away(why or str(problem) or type(problem).__name__) from problem
         finally:
             connection.close()
-
-    def _complain(self, why: str) -> None:
-        """Callers wait for a service that is away. If they wait for one that is not trusted, people have to know."""
-        if why and why != self._complaint:
-            self._complaint = why
-            _log.warning("the other workers are not met, since what answers is not trusted: %s", why)
-
-    def _headers(self) -> dict[str, str]:
-        token = Path(self._token_file).read_text("utf-8").strip() if self._token_file else ""
-        return {"Content-Type": "application/json", "Authorization": f"Bearer {token}", "Connection": "close"}
 
 
 def _wait_for(sock: socket.socket, seconds: float, enough: Callable[[], bool]) -> bool:
@@ -164,10 +147,3 @@ def _read(status: int, content: bytes) -> Any:
     if status >= 400:
         raise Refused(said.get("detail", f"status {status}"))
     return said
-
-
-def rendezvous_from_environment() -> Rendezvous | None:
-    """None outside of Schedulearn."""
-    env = os.environ
-    url, worker = env.get("SCHEDULEARN_URL"), env.get("SCHEDULEARN_WORKER")
-    return Rendezvous(url, env.get("SCHEDULEARN_TOKEN_FILE", ""), worker) if url and worker else None

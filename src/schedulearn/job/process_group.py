@@ -19,7 +19,8 @@ import torch
 import torch.distributed as dist
 
 from schedulearn.job.control import Control, read_control
-from schedulearn.job.group import Away, GroupGone, Joined, Rendezvous, rendezvous_from_environment
+from schedulearn.job.group import Away, GroupGone, Joined, Rendezvous
+from schedulearn.job.service import service_from_environment
 from schedulearn.job.stopping import stop_asked
 
 _FORMING = 10.0  # seconds for members that are all there to connect to each other
@@ -55,7 +56,8 @@ class ProcessGroup:
         self._group: Any = None
         self._members: tuple[int, ...] = ()
         self._newcomers: _Newcomers | None = None
-        self._rendezvous = rendezvous_from_environment() if "SCHEDULEARN_CONTROL" in os.environ else None
+        service = service_from_environment() if "SCHEDULEARN_CONTROL" in os.environ else None
+        self._rendezvous = Rendezvous(service) if service else None
         self._own = int(os.environ.get("SCHEDULEARN_WORKER", "0").rpartition(".")[2])
 
     # --- coming and going

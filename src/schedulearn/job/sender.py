@@ -4,47 +4,31 @@ from __future__ import annotations
 
 import http.client
 import json
-import logging
 import os
 import threading
 import time
 from pathlib import Path
-from typing import NamedTuple
 
+from schedulearn.job.service import Service, service_from_environment
 from schedulearn.job.spool import Point, Spool, as_line, number
-from schedulearn.pinned import address_of, distrust
 
 BATCH = 500  # points in one request
 _TIMEOUT = 2.0  # seconds for the service to answer
 _LONGEST_BACK_OFF = 15.0
 _UNACCEPTABLE = frozenset({400, 413, 422})  # the service will never take these points
-_log = logging.getLogger("schedulearn.job")
-
-
-class Target(NamedTuple):
-    """Where the reports of this worker go."""
-
-    url: str
-    token_file: str
-    worker: str  # "17.2.0"
-
-    @property
-    def path(self) -> str:
-        return f"/api/v1/attempts/{self.worker.rpartition('.')[0]}/reports"
 
 
 class Sender:
     """Sends what the spool holds. When the service is away it tries again later, and less and less often."""
 
-    def __init__(self, target: Target, spool: Spool | None) -> None:
-        self._target, self._spool = target, spool
+    def __init__(self, service: Service, spool: Spool | None) -> None:
+        self._service, self._spool = service, spool
         self._connection: http.client.HTTPConnection | None = None
         self._back_off = 0.0
         self._not_before = 0.0
         self._stuck: list[Point] = []  # numbered points that no disk would take
         self._last_seq = 0
         self._dropped = 0  # points that are gone, of which the spool does not know yet
-        self._complaint = ""  # the last one, so that it is not said again and again
         self._changing = threading.RLock()  # held for a moment, to change what is stuck
         self._sending = threading.Lock()  # held as long as a request takes
 
@@ -104,12 +88,12 @@ class Sender:
 
     def _post(self, lines: list[bytes]) -> bool:
         """One request. True if the points are done with: taken, or such that the service will never take them."""
-        begin = f'{{"worker": {json.dumps(self._target.worker)}, "points": ['
+        begin = f'{{"worker": {json.dumps(self._service.worker)}, "points": ['
         try:
             status = self._exchange(begin.encode() + b",".join(lines) + b"]}")
         except (OSError, ValueError, http.client.HTTPException) as problem:
             status = 0
-            self._complain(distrust(problem))
+            self._service.distrusted(problem, "reports are not sent")
         done = status in _UNACCEPTABLE or 200 <= status < 300
         if done:
             self._back_off = self._not_before = 0.0
@@ -118,12 +102,6 @@ class Sender:
             self._back_off = min(max(0.5, 2 * self._back_off), _LONGEST_BACK_OFF)
             self._not_before = time.monotonic() + self._back_off
         return done
-
-    def _complain(self, why: str) -> None:
-        """Others are away for a while, but one that is not trusted now will not be later: the user has to know."""
-        if why and why != self._complaint:
-            self._complaint = why
-            _log.warning("reports are not sent, since what answers is not trusted: %s", why)
 
     def _exchange(self, body: bytes) -> int:
         """The status of the answer. A kept connection that the service has closed meanwhile is opened again."""
@@ -139,17 +117,12 @@ class Sender:
             return self._request(body)
 
     def _request(self, body: bytes) -> int:
-        address = address_of(self._target.url)
         if self._connection is None:
-            self._connection = address.connect(_TIMEOUT)
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._token()}"}
-        self._connection.request("POST", address.path + self._target.path, body, headers)
+            self._connection = self._service.address.connect(_TIMEOUT)
+        self._service.send(self._connection, "POST", "/reports", body)
         response = self._connection.getresponse()
         response.read()
         return response.status
-
-    def _token(self) -> str:
-        return Path(self._target.token_file).read_text("utf-8").strip() if self._target.token_file else ""
 
     def close(self) -> None:
         if self._connection is not None:
@@ -164,10 +137,5 @@ def thinned(points: list[Point]) -> list[Point]:
 
 def sender_from_environment() -> Sender | None:
     """None outside of Schedulearn."""
-    env = os.environ
-    url, worker = env.get("SCHEDULEARN_URL"), env.get("SCHEDULEARN_WORKER")
-    if not url or not worker:
-        return None
-    spool = env.get("SCHEDULEARN_SPOOL")
-    target = Target(url, env.get("SCHEDULEARN_TOKEN_FILE", ""), worker)
-    return Sender(target, Spool(Path(spool)) if spool else None)
+    service, spool = service_from_environment(), os.environ.get("SCHEDULEARN_SPOOL")
+    return Sender(service, Spool(Path(spool)) if spool else None) if service else None
