@@ -17,9 +17,10 @@ from schedulearn.executors.common.paths import JobPaths, WorkerPaths, write_json
 from schedulearn.executors.docker import live
 from schedulearn.executors.docker.calls import NotThere
 from schedulearn.executors.docker.containers import FOLDER_BIT
-from schedulearn.executors.docker.live import Bringer, Brought, Moving
+from schedulearn.executors.docker.live import Changing, Known, LiveCheckpoints
 from schedulearn.executors.docker.resting import PATIENCE, QUIET, Rest, Seen
 from schedulearn.executors.docker.rounds import Rounds
+from support.bench import SystemClock
 from support.docker_bench import DockerBench
 
 NOW = 1_800_000_000.0
@@ -128,7 +129,7 @@ class Checkpoint:
         self.inside.mkdir()
         self.paths = WorkerPaths.of(folder, WORKER)
         self.paths.folder.mkdir(parents=True)
-        self.engine, self.brought, self.written = Folder(self.inside), Brought(), 0
+        self.engine, self.brought, self.written = Folder(self.inside), Known(), 0
         prepare_job_folders(WORKER, self.job, None, None)
         write_json(self.paths.launch, {"uid": os.getuid(), "gid": os.getgid()})
 
@@ -144,7 +145,8 @@ class Checkpoint:
 
     def bring(self) -> bool:
         self.engine.sent.clear()
-        return Bringer(self.engine).bring(WORKER, self.paths, self.brought)  # type: ignore[arg-type]
+        live = LiveCheckpoints(self.engine, SystemClock())  # type: ignore[arg-type]
+        return live.fetch_once(WORKER, self.paths, self.brought)
 
     @property
     def kept(self) -> dict[str, str]:
@@ -215,7 +217,7 @@ def test_what_is_written_while_it_is_read_is_not_taken_for_whole(checkpoint: Che
     assert checkpoint.bring()
     checkpoint.write("model", "2")
     checkpoint.engine.while_read = lambda: checkpoint.write("model", "3", age=0)
-    with pytest.raises(Moving):
+    with pytest.raises(Changing):
         checkpoint.bring()
     assert checkpoint.kept == {"model": "1"}
 
@@ -234,7 +236,7 @@ def test_a_file_that_somebody_removed_here_is_sent_again(checkpoint: Checkpoint)
     assert checkpoint.bring()
     (checkpoint.job.checkpoint / "model").unlink()
     checkpoint.write("step", "2")
-    with pytest.raises(Moving):
+    with pytest.raises(Changing):
         checkpoint.bring()
     assert checkpoint.bring()
     assert checkpoint.kept.keys() == {"model", "step"}

@@ -37,37 +37,80 @@ _CALL = 8 << 20  # bytes that could be sent in the time that it takes to ask for
 _NAME = CHECKPOINT[1:]
 
 
-class Moving(Exception):
-    """What was to be brought has changed or gone meanwhile: look again."""
+class Changing(Exception):
+    """What was to be fetched has changed or gone meanwhile: look again."""
 
 
 @dataclass(slots=True)
-class Brought:
-    """What is known of a checkpoint, and how much of it the service has."""
+class Known:
+    """What is known of the checkpoint of a worker that runs, and how much of it the service has."""
 
     rest: Rest = field(default_factory=Rest)
-    files: dict[str, Seen] | None = None  # as they were when they were brought; None: look what the service has
+    files: dict[str, Seen] | None = None  # as they were when they were fetched; None: look what the service has
     last: Mapping[str, Seen] = field(default_factory=dict)  # what was dealt with at last
+    due: float = field(default_factory=lambda: time.monotonic() + EVERY)
+    busy: threading.Lock = field(default_factory=threading.Lock)
+    over: bool = False
 
 
-class Bringer:
-    """For the containers of one engine."""
+class LiveCheckpoints:
+    """Of the containers of one engine. Only whole files are fetched, and only what has changed."""
 
-    def __init__(self, containers: Containers) -> None:
-        self._containers = containers
+    def __init__(self, containers: Containers, clock: Clock) -> None:
+        self._containers, self._clock = containers, clock
+        self._known: dict[WorkerId, Known] = {}
+        self._lock = threading.Lock()
 
-    def bring(self, worker: WorkerId, paths: WorkerPaths, brought: Brought) -> bool:
-        """Whether the job has a newer checkpoint now. Moving: try again, at once if you like."""
+    def due(self, worker: WorkerId) -> bool:
+        with self._lock:
+            return self._known.setdefault(worker, Known()).due <= time.monotonic()
+
+    def fetch(self, worker: WorkerId, paths: WorkerPaths) -> None:
+        known = self._known.get(worker)
+        if known is None:
+            return
+        with known.busy:
+            if not known.over and known.due <= time.monotonic():
+                began = time.monotonic()
+                try:
+                    self._fetch(worker, paths, known)
+                except (OSError, ExecutorError) as error:
+                    log.info("the checkpoint of worker %s is not fetched now: %s", worker, error)
+                took = time.monotonic() - began
+                known.due = time.monotonic() + max(EVERY, took / SHARE)
+
+    def finish(self, worker: WorkerId) -> None:
+        """From now on only the end of the worker fetches anything. Waits for a fetch that is under way."""
+        with self._lock:
+            known = self._known.setdefault(worker, Known())
+        with known.busy:
+            known.over = True
+
+    def forget(self, worker: WorkerId) -> None:
+        with self._lock:
+            self._known.pop(worker, None)
+
+    def _fetch(self, worker: WorkerId, paths: WorkerPaths, known: Known) -> None:
+        for _ in range(TRIES):
+            try:
+                if self.fetch_once(worker, paths, known):
+                    note_fetched(paths.job, self._clock.now())
+                return
+            except Changing as why:
+                log.debug("the checkpoint of worker %s is looked at again: %s", worker, why)
+
+    def fetch_once(self, worker: WorkerId, paths: WorkerPaths, known: Known) -> bool:
+        """Whether the job has a newer checkpoint now. Changing: try again, at once if you like."""
         container, now = self._containers.name(worker), self._containers.now()
-        taken = brought.rest.take(self._look(container), now)
-        if taken is None or taken.whole == brought.last or not any(s.kind is not FOLDER for s in taken.whole.values()):
+        taken = known.rest.take(self._look(container), now)
+        if taken is None or taken.whole == known.last or not any(s.kind is not FOLDER for s in taken.whole.values()):
             return False
-        transfer = _Transfer(self._containers, container, paths, taken, _known(brought, paths.job.checkpoint))
+        transfer = _Transfer(self._containers, container, paths, taken, _files_of(known, paths.job.checkpoint))
         try:
             done = commit(worker, paths.job, paths.job.checkpoint, transfer.fill, keep_newer=may_be_older(paths))
         except StaleAttempt:
             return False
-        brought.last, brought.files = taken.whole, transfer.files if done else {}
+        known.last, known.files = taken.whole, transfer.files if done else {}
         return done
 
     def _look(self, container: str) -> dict[str, Seen]:
@@ -83,63 +126,8 @@ class Bringer:
         return found
 
 
-@dataclass(slots=True)
-class _Watched:
-    due: float = field(default_factory=lambda: time.monotonic() + EVERY)
-    brought: Brought = field(default_factory=Brought)
-    busy: threading.Lock = field(default_factory=threading.Lock)
-    over: bool = False
-
-
-class LiveCheckpoints:
-    """Only whole files, and only what has changed."""
-
-    def __init__(self, containers: Containers, clock: Clock) -> None:
-        self._bringer, self._clock = Bringer(containers), clock
-        self._watched: dict[WorkerId, _Watched] = {}
-        self._lock = threading.Lock()
-
-    def due(self, worker: WorkerId) -> bool:
-        with self._lock:
-            return self._watched.setdefault(worker, _Watched()).due <= time.monotonic()
-
-    def fetch(self, worker: WorkerId, paths: WorkerPaths) -> None:
-        watched = self._watched.get(worker)
-        if watched is None:
-            return
-        with watched.busy:
-            if not watched.over and watched.due <= time.monotonic():
-                began = time.monotonic()
-                try:
-                    self._fetch(worker, paths, watched)
-                except (OSError, ExecutorError) as error:
-                    log.info("the checkpoint of worker %s is not fetched now: %s", worker, error)
-                took = time.monotonic() - began
-                watched.due = time.monotonic() + max(EVERY, took / SHARE)
-
-    def finish(self, worker: WorkerId) -> None:
-        """From now on only the end of the worker fetches anything. Waits for a fetch that is under way."""
-        with self._lock:
-            watched = self._watched.setdefault(worker, _Watched())
-        with watched.busy:
-            watched.over = True
-
-    def forget(self, worker: WorkerId) -> None:
-        with self._lock:
-            self._watched.pop(worker, None)
-
-    def _fetch(self, worker: WorkerId, paths: WorkerPaths, watched: _Watched) -> None:
-        for _ in range(TRIES):
-            try:
-                if self._bringer.bring(worker, paths, watched.brought):
-                    note_fetched(paths.job, self._clock.now())
-                return
-            except Moving as why:
-                log.debug("the checkpoint of worker %s is looked at again: %s", worker, why)
-
-
 class _Transfer:
-    """What goes into the new folder, and how much of it was brought before."""
+    """What goes into the new folder, and how much of it was fetched before."""
 
     def __init__(
         self, containers: Containers, container: str, paths: WorkerPaths, taken: Taken, known: dict[str, Seen]
@@ -166,7 +154,7 @@ class _Transfer:
         for path in before.keys() - self.files.keys():
             del self._known[path]
         if not self._known.keys() >= before.keys():
-            raise Moving("files that were brought before are not there any more")
+            raise Changing("files that were fetched before are not there any more")
 
     def _archive(self, files: Iterable[bytes]) -> Iterator[bytes]:
         ids = user_of(self._paths) or (0, 0)
@@ -192,10 +180,10 @@ class _Transfer:
         chunks = self._containers.get(self._container, CHECKPOINT)
         return moved(chunks, _NAME, user_of(self._paths), is_wanted, last=False)
 
-    def _drop_changed(self, brought: Mapping[str, Seen], folder: Path) -> frozenset[str]:
-        """Files that were written to while they were read are not kept; Moving if they seemed to rest."""
+    def _drop_changed(self, fetched: Mapping[str, Seen], folder: Path) -> frozenset[str]:
+        """Files that were written to while they were read are not kept; Changing if they seemed to rest."""
         changed = set()
-        for path, seen in brought.items():
+        for path, seen in fetched.items():
             if only_grows(path):
                 continue
             now = self._containers.look_at(self._container, f"{CHECKPOINT}/{path}", strict=True)
@@ -203,7 +191,7 @@ class _Transfer:
                 (folder / path).unlink(missing_ok=True)
                 changed.add(path)
         if changed - self._taken.hasty:
-            raise Moving("it is being written")
+            raise Changing("it is being written")
         return frozenset(changed)
 
 
@@ -230,17 +218,17 @@ def _seen(told: Mapping[str, Any] | None) -> Seen | None:
     return None if bits & SPECIAL_BITS else Seen(FILE, mode, "", told["size"], nanoseconds_of(told["mtime"]))
 
 
-def _known(brought: Brought, folder: Path) -> dict[str, Seen]:
+def _files_of(known: Known, folder: Path) -> dict[str, Seen]:
     """What the service has, as it would look in the container. What was put there has whole seconds."""
-    if brought.files is None:
-        brought.files = {}
+    if known.files is None:
+        known.files = {}
         with Tree(folder) as tree:
             for found in tree.below(strict=False):
                 info = found.info
                 if found.is_file and info.st_mtime_ns % 10**9 == 0:
                     seen = Seen(FILE, stat.S_IMODE(info.st_mode) & 0o777, "", info.st_size, info.st_mtime_ns)
-                    brought.files["/".join(found.parts)] = seen
-    return brought.files
+                    known.files["/".join(found.parts)] = seen
+    return known.files
 
 
 def _linked(old: Path, new: Path, wanted: Mapping[str, Seen]) -> dict[str, Seen]:

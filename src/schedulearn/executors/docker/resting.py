@@ -1,7 +1,7 @@
 """Which files of a checkpoint are whole now, as far as looks at them from outside can tell.
 
 - Files to which nothing was written for two seconds rest. Usually all are waited for, so that files which belong
-  together are brought together.
+  together are fetched together.
 - What is still written to after three looks in a row is restless (a log, saves that come all the time): from then on
   the others do not wait for it. Its last version that was whole stays. If its size is the same at each look, it is
   written anew again and again, most likely beside it and then renamed: it is taken if it did not change while it was
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What can be brought now."""
+    """What can be fetched now."""
 
     whole: Mapping[str, Seen]
     hasty: frozenset[str]  # those of them that are only whole if they stay as they are while they are read
