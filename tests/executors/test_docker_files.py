@@ -200,8 +200,11 @@ def test_a_stale_attempt_cannot_begin(containers: DockerBench) -> None:
     assert "attempt 2 has begun already" in outcome.detail
 
 
-def test_shared_checkpoints_are_not_copied(containers: DockerBench, daemons: Daemons, tmp_path: Path) -> None:
+def test_shared_checkpoints_are_not_copied(
+    containers: DockerBench, daemons: Daemons, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two attempts on two servers with one path; each writes into a folder of its own."""
+    monkeypatch.setattr(Rounds, "EVERY", 3600.0)  # a round would end the first one, as a newer one has begun
     tmp_path.chmod(0o755)
     rules = Rules(shared_checkpoints=str(tmp_path / "shared"))
     (tmp_path / "shared").mkdir()
