@@ -37,9 +37,10 @@ def refuse_beside_now(given: Mapping[str, Any]) -> None:
 
 def what_if(policies: Sequence[str], *, as_json: bool) -> None:
     with connect() as client:
-        known = list(client.policy()["available"]["presets"])
+        policy = client.policy()
+        known = list(policy["available"]["presets"])
         wanted = [one for name in policies for one in (known if name == "all" else [name])]
-        study = _waited(client, client.what_if(wanted))
+        study = _waited(client, client.what_if(wanted), len({policy["preset"], *wanted}))
     told = study["prediction"]
     if told is None:
         raise Failure(study["problem"] or f"it was {study['state']}", Code.JOB_FAILED)
@@ -51,13 +52,12 @@ def what_if(policies: Sequence[str], *, as_json: bool) -> None:
         raise Failure(study["problem"], Code.JOB_FAILED)
 
 
-def _waited(client: "Client", study: "Study") -> "Study":
+def _waited(client: "Client", study: "Study", total: int) -> "Study":
     name = study["name"]
     try:
-        with progress_bars("policies", 1) as bar:
+        with progress_bars("policies", total) as bar:
             while study["state"] == "running":
-                if progress := study["progress"]:
-                    bar("looking ahead", progress["done"] / max(1, progress["total"]))
+                bar("looking ahead", study["progress"]["done"] if study["progress"] else 0)
                 time.sleep(_EVERY)
                 study = client.study(name)
     except KeyboardInterrupt:
