@@ -490,7 +490,7 @@ def test_audit(cli, jobs, monkeypatch):
 
 def test_tokens(cli, service, monkeypatch):
     assert cli("tokens", "link").out.startswith(f"{service.url}/login?once=")
-    service.gateway.logins.redeem(service.gateway.logins.issue_for("ann").code)
+    service.gateway.logins.redeem(service.gateway.logins.issue_for("ann")["code"])
     head, laptop, _, page = cli("tokens").out.splitlines()
     assert head.split() == ["ID", "USER", "LABEL", "CREATED", "EXPIRES"]
     assert "laptop" in laptop
