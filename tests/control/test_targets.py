@@ -98,6 +98,50 @@ def test_whoever_waits_takes_its_place_under_any_order(preset: str) -> None:
     assert w.exited(2) == [1], "and it trains on with what others leave"
 
 
+NOBODY_LEAVES = ("cores-strict", "cores-attend", "cores-proportional", "gandiva", "gandiva-grow", "gandiva-pack")
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+def test_it_gives_up_its_memory_where_there_are_cores_enough(preset: str) -> None:
+    w = World(node("a", cpus=8, memory=8e9), policy=preset)
+    running(w, aims(1, memory=6_000_000_000))
+    w.submit(job(2, memory=4_000_000_000))
+    reached(w, 1)
+    w.settle()
+    assert w.running() == ([1] if preset in NOBODY_LEAVES else [2])
+
+
+def test_as_few_leave_as_it_takes_the_last_first() -> None:
+    w = World(node("a", memory=10e9), node("b", memory=4e9))
+    sizes = {1: 4_000_000_000, 2: 1_000_000_000, 3: 2_000_000_000, 4: 3_000_000_000, 5: 4_000_000_000}
+    running(w, *(aims(number, memory=size) for number, size in sizes.items()))
+    for number in (1, 2, 3, 4):
+        reached(w, number)
+    w.submit(job(6, memory=4_000_000_000))
+    w.settle()
+    assert w.running() == [1, 2, 5, 6], "3 and 4 are the last that leave room; 2 is in nobody's way, 5 still learns"
+
+
+def test_a_job_that_would_find_no_place_even_so_disturbs_nobody() -> None:
+    w = World(node("a", memory=8e9))
+    running(w, aims(1, memory=4_000_000_000), job(2, memory=4_000_000_000))
+    reached(w, 1)
+    w.submit(job(3, memory=6_000_000_000))
+    w.settle()
+    assert (w.running(), w.commands) == ([1, 2], [])
+
+
+def test_a_job_that_has_reached_its_own_drives_no_other_away() -> None:
+    w = World(node("a", memory=8e9))
+    running(w, aims(1, memory=6_000_000_000))
+    w.submit(aims(2, memory=6_000_000_000))
+    reached(w, 1)
+    w.settle()
+    w.started(2)
+    reached(w, 2)
+    assert (w.running(), w.commands) == ([2], [])
+
+
 @pytest.mark.parametrize("preset", ["cores-strict", "cores-attend", "cores-proportional"])
 def test_where_whole_cores_are_given_out_nobody_who_runs_loses_any(preset: str) -> None:
     w = World(node("a", cpus=2), policy=preset)

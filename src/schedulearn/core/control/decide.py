@@ -8,6 +8,7 @@ from schedulearn.core.control.cores import CoresPass
 from schedulearn.core.control.fast_path import start_all
 from schedulearn.core.control.hysteresis import Hysteresis
 from schedulearn.core.control.ledger import Ledger
+from schedulearn.core.control.making_way import make_way
 from schedulearn.core.control.queue import Queue
 from schedulearn.core.control.running_jobs import RunningJobs
 from schedulearn.core.control.suspension import take_what_is_free
@@ -62,6 +63,7 @@ def decide(
                 _decide_cores(policy, queue, ledger, mine, now, undo, decision)
             elif not start_all(pool, policy, queue, ledger, mine, undo, decision):
                 _decide_pool(pool, policy, queue, ledger, mine, now, undo, decision, shown, hysteresis)
+        make_way(policy, queue, ledger, adjustable, now, undo, decision)
     except BaseException:
         undo.all()
         raise
