@@ -15,6 +15,7 @@ from schedulearn.core.domain.job import Job, Placement
 from schedulearn.core.domain.spec import Launcher, Preemptible
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.domain.states import JobState
+from schedulearn.core.policies.catalogue.presets import PRESETS, build_policy
 from schedulearn.core.policies.catalogue.registry import STAGES, StageInfo
 from schedulearn.core.policies.stages import Allocate, Place
 from support.builders import KILLED, OK, World, job, node
@@ -260,3 +261,15 @@ def test_a_job_that_stays_on_one_node_goes_where_its_policy_places_it(policy: st
     for number in range(1, 5):
         w.submit(job(number, launcher=Launcher.HOROVOD, gpus=1, workers=2))
     assert "".join(w.job(number).placements[0].node for number in range(1, 5)) == nodes
+
+
+@pytest.mark.parametrize("preset", sorted(name for name in PRESETS if build_policy(name).allocate.elastic))
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "beside one that runs"])
+def test_where_memory_does_for_fewer_workers_a_job_runs_with_fewer(preset: str, others: int) -> None:
+    w = World(node("a", cpus=64, memory=(4 + others) * 1e9), policy=preset)
+    for number in range(others):
+        w.submit(job(number + 10, memory=10**9, preemptible=Preemptible.YES))
+        w.started(number + 10)
+    w.submit(job(1, memory=10**9, workers=(1, 2, 8), preemptible=Preemptible.YES))
+    w.settle()
+    assert w.job(1).workers >= 1

@@ -225,6 +225,20 @@ _walks = st.lists(st.one_of(st.tuples(st.just("submit"), _sizes), _acts), max_si
 @settings(max_examples=150, deadline=None)
 def test_nobody_waits_for_what_a_job_has_that_yields(walk: list[Any], preset: str) -> None:
     w = World(node("n0", cpus=4, gpus=2), node("n1", cpus=2), policy=preset, params=_without_guard(preset))
+    _walked(w, walk)
+
+
+@given(_walks, st.sampled_from(sorted({*PRESETS} - {*NOBODY_LEAVES})))
+@settings(max_examples=150, deadline=None)
+def test_nobody_waits_for_the_memory_of_a_job_that_yields(walk: list[Any], preset: str) -> None:
+    w = World(
+        node("n0", cpus=64, gpus=8, memory=4e9), node("n1", cpus=64, memory=2e9), policy=preset,
+        params=_without_guard(preset),
+    )  # fmt: skip
+    _walked(w, walk)
+
+
+def _walked(w: World, walk: list[Any]) -> None:
     numbers: list[int] = []
     for step in walk:
         do(w, step, numbers)
@@ -240,6 +254,9 @@ def _nobody_waits_behind(w: World) -> None:
     yielding = [one for pool in w.state.adjustable.values() for one in pool.values() if one.yields]
     for waiting in [one for one in w.state.queue if not one.yields]:
         undo = Undo(w.state.ledger)
+        if place_workers(waiting, waiting.shape.workers.want, w.policy, w.state.ledger, undo, dict(w.memory)):
+            undo.all()
+            continue  # it waits for something else
         for one in yielding:
             undo.give_back(one.shape.rest if w.policy.order.suspends else one.shape, one.placements)
         found = place_workers(waiting, waiting.shape.workers.want, w.policy, w.state.ledger, undo, dict(w.memory))

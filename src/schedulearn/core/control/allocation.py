@@ -413,7 +413,8 @@ class AllocationPass:
         """Nobody leaves in this contest: what is free now is all there is, so it can be placed at once."""
         mark = self._undo.mark()
         self._undo.give_back(job.shape, self._placements.get(job.id, ()))  # it may be given something else than before
-        placements = place_workers(job, workers, self._policy, self._ledger, self._undo, self.memory)
+        place = place_workers if job.id in self._placements else place_new
+        placements = place(job, workers, self._policy, self._ledger, self._undo, self.memory)
         if placements is None:
             self._undo.back_to(mark)
             return False
@@ -494,6 +495,20 @@ def place_workers(
     if not job.placements or job.spec.resizes_live:
         return _extended(job, workers, policy, ledger, undo, memory)
     return _placed_anew(job, workers, policy, ledger, undo, memory)
+
+
+def place_new(
+    job: Job, workers: int, policy: Policy, ledger: Ledger, undo: Undo, memory: Memory
+) -> tuple[Placement, ...] | None:
+    """The same for one that waits: where sizes are the policy's affair its least number, if there is no place for more.
+
+    An allocate stage counts slots alone; of memory, say, there may be enough for fewer.
+    """
+    least = job.shape.workers.min
+    found = place_workers(job, workers, policy, ledger, undo, memory)
+    if found is None and policy.allocate.elastic and least < workers:
+        return place_workers(job, least, policy, ledger, undo, memory)
+    return found
 
 
 def _placed_anew(

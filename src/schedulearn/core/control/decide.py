@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from schedulearn.core.control.allocation import AllocationPass, Decision, Grant, Undo, place_workers
+from schedulearn.core.control.allocation import AllocationPass, Decision, Grant, Undo, place_new, place_workers
 from schedulearn.core.control.cores import CoresPass
 from schedulearn.core.control.fast_path import start_all
 from schedulearn.core.control.hysteresis import Hysteresis
@@ -254,7 +254,7 @@ class _Placing:
     def _start(self, job: Job, workers: int) -> bool:
         placements = self._allocation.placed(job)
         if placements is None:
-            placements = place_workers(job, workers, self._policy, self._ledger, self._undo, self._memory)
+            placements = place_new(job, workers, self._policy, self._ledger, self._undo, self._memory)
         if placements is None:
             return False
         self._placed.append(job.shape)
