@@ -237,6 +237,25 @@ def test_why_a_job_waits_where_it_stands_and_when_it_starts(bench: Bench, explai
     assert explainer.explain(third).position == 2
 
 
+def test_a_job_whose_checkpoint_was_seen_may_be_resized_and_is_told_so(bench: Bench) -> None:
+    """The store does not say so: the API looks for itself, now and then."""
+    bench.ask("policy", preset="elastic-fifo", stages={}, params={})
+    job = bench.submit(cpus=1, workers=(1, 1, 2))
+    bench.cycle()
+    for rank in (0, 1):
+        bench.executor.started(f"{job}.1.{rank}", bench.clock.now())
+    bench.cycle()
+    saved: set[JobId] = set()
+    explainer = Explainer(bench.store, bench.clock, saved.__contains__)
+    assert "it may not be interrupted before a checkpoint of it was seen" in explainer.explain(job).size
+    saved.add(job)
+    bench.clock.pass_time(60.0)
+    assert (
+        "all that it can use; one fewer would make it 48 % slower (assumed, not measured yet)"
+        in explainer.explain(job).size
+    )
+
+
 def test_a_look_ahead_over_a_long_queue_serves_for_a_moment(
     bench: Bench, explainer: Explainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

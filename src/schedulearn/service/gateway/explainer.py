@@ -1,5 +1,6 @@
 """`explain` for the API: the same decision, made anew on what the store says. Works in any process."""
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from schedulearn.store import SavedState, Store
 _LONG = 1_000  # waiting jobs: in a longer queue …
 _SERVES = 2.0  # … a look ahead serves for so many seconds, …
 _AT_EASE = 10.0  # … or so many times as long as it took
+_LOOK_EVERY = 5.0  # seconds between two looks for checkpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Explainer:
         self._facts = LiveFacts(store)
         self._state = State(self._policy.order, self._facts)
         self._ahead: _Ahead | None = None
+        self._looked_at = -math.inf  # for checkpoints
 
     def explain(self, job_id: JobId) -> Explanation:
         now = self._clock.now()
@@ -92,7 +95,10 @@ class Explainer:
         return row.job
 
     def _look_for_checkpoints(self, state: State, now: float) -> None:
-        """The store does not keep who has one, and who has may be interrupted."""
+        """The store does not keep which jobs have one, and those may be interrupted."""
+        if now - self._looked_at < _LOOK_EVERY:
+            return
+        self._looked_at = now
         for number in state.attempts:
             job = state.jobs[number]
             unsure = job.spec.preemptible is Preemptible.AUTO and not job.checkpointed
