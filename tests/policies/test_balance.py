@@ -62,9 +62,7 @@ class Cluster:
         return one
 
     def _put(self, one: Job, name: str) -> None:
-        self.state.ledger.give_back_all(one.shape, one.placements)
-        one.placements = (Placement(NodeName(name)),)
-        self.state.ledger.take_all(one.shape, one.placements)
+        self.state.promise(one, (Placement(NodeName(name)),))
 
     def ask(self) -> Moves:
         answer = self.stage.migrate(Board(self.state, self.now), self.memory)

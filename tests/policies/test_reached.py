@@ -135,6 +135,8 @@ class Board:
     def jobs(self) -> tuple[Job, ...]:
         return self._jobs
 
+    jobs_without_gpus = jobs
+
     def nodes(self) -> Any:
         return iter(self._world.state.ledger)
 

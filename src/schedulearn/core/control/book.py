@@ -51,6 +51,7 @@ class Book:
         self.ledger = Ledger(nodes)  # what is promised
         self.places: dict[JobId, Places] = {}  # of all that have a promise, or are suspended
         self.there: dict[NodeName, set[JobId]] = defaultdict(set)  # who was promised something on a node
+        self.without_gpus: dict[JobId, Job] = {}  # of all that have a promise
         self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
         self.adjustable = {GPUS: RunningJobs(), CPUS: RunningJobs()}  # jobs whose promise a policy may change
         self.pending: dict[JobId, None] = {}  # promised, and waiting for others to leave; in order
@@ -95,6 +96,7 @@ class Book:
         self.ledger = Ledger(nodes)
         self.places.clear()
         self.there.clear()
+        self.without_gpus.clear()
         self.removing = {n.name for n in self.ledger if n.node.state is NodeState.REMOVING}
         self.adjustable = {GPUS: RunningJobs(), CPUS: RunningJobs()}
         for some in (self.pending, self.leaving, self.growing, self.shrinking):
@@ -195,6 +197,10 @@ class Book:
             return
         for placement, _ in known.grouped if known and was_promised else ():
             self.there[placement.node].discard(job.id)
+        if not job.shape.gpus and job.placements:
+            self.without_gpus[job.id] = job
+        elif not job.shape.gpus:
+            self.without_gpus.pop(job.id, None)
         if not where:
             self.places.pop(job.id, None)
             return

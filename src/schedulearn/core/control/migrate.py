@@ -27,6 +27,9 @@ class Board:
         numbers = sorted({*self._state.attempts, *self._state.pending})
         return [job for number in numbers if (job := self._state.jobs[number]).placements]
 
+    def jobs_without_gpus(self) -> list[Job]:
+        return [job for _, job in sorted(self._state.without_gpus.items())]
+
     def may_move(self, job: Job) -> bool:
         return job.state is JobState.RUNNING and job.is_preemptible
 

@@ -39,7 +39,7 @@ def loads_of(board: Board, memory: Memory) -> dict[NodeName, list[Load]]:
 
     One that has reached its target needs nothing: it is in nobody's way, and nothing is gained by moving it.
     """
-    jobs = [job for job in board.jobs() if not job.shape.gpus]
+    jobs = board.jobs_without_gpus()
     times = {job.id: board.facts.remaining(job, board.now) for job in jobs}
     usual = _learn({job.id: times[job.id] for job in jobs if not job.yields}, memory)
     times |= {job.id: 0.0 for job in jobs if job.yields}

@@ -338,6 +338,9 @@ class Board(Protocol):
     def jobs(self) -> Sequence[Job]:
         """All that have a place, or are on their way to one, by number; `job.placements` says where."""
 
+    def jobs_without_gpus(self) -> Sequence[Job]:
+        """Of these those that share cores with others."""
+
     def may_move(self, job: Job) -> bool:
         """Whether it runs (and is not on the move already), and loses little by a stop."""
 
