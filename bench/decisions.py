@@ -32,7 +32,7 @@ _COSTS = SimOptions(restart_cost=30.0, timeline=True)
 _FREE = SimOptions(timeline=True)
 _FAILING = SimOptions(restart_cost=20.0, node_mtbf=40_000.0, node_repair=4_000.0, locality_penalty=0.1, timeline=True)
 # Jobs of presets that look again all the time:
-_FEWER = {"gandiva": 100, "gandiva-grow": 100, "gandiva-pack": 100, "specon": 150}
+_FEWER = {"gandiva": 100, "gandiva-grow": 100, "gandiva-pack": 100, "pollux": 25, "specon": 150}
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,13 @@ PRESETS: dict[str, Preset] = {
         allocate="afs",
         more="A strong choice where durations and speed-ups are known; with poor estimates it resizes in vain.",
     ),
+    "pollux": Preset(
+        "Each minute sizes and places for all, by search: all gain as much as can be over an equal share (Pollux).",
+        order="srtf-min",
+        allocate="pollux",
+        place="pollux",
+        more="Made for jobs that leave their batch size to the scheduler; the search takes its time on large clusters.",
+    ),
     "voda": Preset(
         "As elastic-fifo; after each change of sizes all jobs are packed anew, with few migrations (Voda).",
         order="fifo",

@@ -16,6 +16,7 @@ from schedulearn.core.policies.allocate.cores_strict import CoresStrict
 from schedulearn.core.policies.allocate.elastic import Elastic
 from schedulearn.core.policies.allocate.elastic_tiresias import ElasticTiresias
 from schedulearn.core.policies.allocate.ffdl import Ffdl
+from schedulearn.core.policies.allocate.pollux import Pollux
 from schedulearn.core.policies.allocate.rigid import Rigid
 from schedulearn.core.policies.allocate.strict import Strict
 from schedulearn.core.policies.migrate.balance import Balance
@@ -39,6 +40,7 @@ from schedulearn.core.policies.place.hungarian import Hungarian
 from schedulearn.core.policies.place.k8s_default import K8sDefault
 from schedulearn.core.policies.place.least_work import LeastWork
 from schedulearn.core.policies.place.pack import Pack
+from schedulearn.core.policies.place.pollux import PolluxPlaces
 from schedulearn.core.policies.place.procon import Procon
 from schedulearn.core.policies.place.round_robin import RoundRobin
 from schedulearn.core.policies.share.flowcon import FULL, ONE_AND_AN_NTH, PROPORTIONAL, FlowCon
@@ -235,6 +237,16 @@ STAGES: dict[str, dict[str, StageInfo]] = {
         ),
         "ffdl": StageInfo(Ffdl, "The sum of all speed-ups is as large as it can be."),
         "afs": StageInfo(Afs, "Each worker goes to the job where it does most for the average completion time."),
+        "pollux": StageInfo(
+            Pollux,
+            "Each minute sizes and places together: all gain as much as can be against an equal share.",
+            {
+                "every": time_span,
+                "population": whole(2, 1_000),
+                "generations": whole(0, 10_000),
+                "seed": whole(0, 2**32 - 1),
+            },
+        ),
         "cores-strict": StageInfo(
             CoresStrict, "Whole cores of one machine: all that a job asked for, or none.", _CORES
         ),
@@ -259,6 +271,7 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             "The node whose jobs have the least left to do, times their number.",
             {"procon_cpu_limit": part},
         ),
+        "pollux": StageInfo(PolluxPlaces, "Where the allocate stage of that name found the best places."),
         "least-work": StageInfo(LeastWork, "The node whose jobs have the least work left to do."),
     },
     "share": {
