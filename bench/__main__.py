@@ -19,6 +19,7 @@ BENCHMARKS = {
     "decision": "one decision alone, for each preset",
     "simulator": "the simulator's speed on real traces, for each preset",
     "decisions": "what each preset decides, compared with a record (--write makes it anew)",
+    "results": "all tables of docs/results.md that simulations make: published, flowcon, fixed_20, solvers, quality",
     "quality": "what each preset makes of real traces; writes docs/results.md",
     "flowcon": "every reading of FlowCon's rule beside what was published; writes docs/results.md",
     "fixed_20": "SpeCon's fixed-20 by baseline, threshold and rule; writes docs/results.md",
@@ -42,9 +43,9 @@ BENCHMARKS = {
     "load": "20,000 queued and 200 running jobs, 50 clients, a million reports, a day of short jobs; about an hour",
     "outside": "random faults by seed: service, workers, disk, databases and engines killed, stopped, filled, cut off",
 }
-_ASKED_FOR = ("load", "outside", "decisions")  # only by their names: two take half an hour, one measures nothing
+_ASKED_FOR = ("load", "outside", "decisions", "results")  # only by their names: they take long, or measure nothing new
 _SEEDS = {"faults": 200, "outside": 50}  # unless told otherwise
-_ON_TRACES = ("simulator", "quality")
+_ON_TRACES = ("simulator", "quality", "results")
 _TRACES = Path(__file__).parent.parent.parent / "shared" / "traces"
 
 
@@ -54,6 +55,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *BENCHMARKS], help=about)
     parser.add_argument("--traces", type=Path, default=_TRACES, metavar="DIR", help="where the public traces are")
     parser.add_argument("--limit", type=float, default=300.0, metavar="S", help="CPU seconds of one simulation")
+    parser.add_argument("--only", default="", metavar="TEXT", help="workloads of quality with this in their name")
     parser.add_argument("--seeds", type=int, metavar="N", help="schedules of random faults")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them")
     parser.add_argument("--write", action="store_true", help="make the record of decisions anew")
@@ -73,7 +75,8 @@ def main() -> None:
 
 def _arguments(name: str, given: argparse.Namespace) -> tuple[Any, ...]:
     if name in _ON_TRACES:
-        return given.traces.resolve(), given.limit
+        chosen = () if name == "simulator" else (given.only,)
+        return given.traces.resolve(), given.limit, *chosen
     if name == "decisions":
         return given.traces.resolve(), given.write
     if name == "load":

@@ -16,6 +16,7 @@ from schedulearn.dashboard.views.job import attempts, not_there
 from schedulearn.dashboard.views.jobs import Wanted, pager
 from schedulearn.dashboard.views.markup import el, join
 from schedulearn.dashboard.views.parts import cores, spark
+from schedulearn.dashboard.views.policies import in_force
 
 # --- markup
 
@@ -69,6 +70,24 @@ def test_how_a_worker_ended_is_told_in_words() -> None:
     here: Any = {"worker": "1.1.0", "node": "a", "devices": [], "started_at": None, "ended_at": None, "exit": None}
     shown = attempts([cast(types.Attempt, {"number": 1, "workers": [here], "stop": None})], datetime.now(UTC))
     assert "running</td>" in shown
+
+
+def test_the_policy_in_force_says_how_good_estimates_were() -> None:
+    errors = types.SourceErrors(source="loss curve", count=31, error=0.8, without=0.25, believed=False)
+    policy = types.Policy(
+        preset="fifo",
+        stages={},
+        params={},
+        available={"stages": {}},
+        fault=None,
+        sharing_problems={},
+        estimates=[errors],
+    )
+    shown = Reader(in_force(policy)).words
+    assert "estimates by loss curve" in shown
+    assert (
+        "half of the last 31 off by more than 80 % (jobs like them: 25 %); not believed until it does better" in shown
+    )
 
 
 def test_markup_is_escaped_once() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from schedulearn.core.domain.ids import JobId
-from schedulearn.core.estimate.trust import SourceErrors
 from schedulearn.service.common.config import DataFolder
 from schedulearn.service.gateway.advice import Adviser
 from schedulearn.store import Point, Store
+from schedulearn.wire import types
 from support.builders import BROKEN
 from support.clock import HandClock
 from support.scheduling import Bench
@@ -35,9 +35,9 @@ def ended(bench: Bench, job: JobId, seconds: float = 90.0, outcome: Any = None) 
     bench.cycle()
 
 
-def errors(bench: Bench) -> dict[str, SourceErrors]:
+def errors(bench: Bench) -> dict[str, types.SourceErrors]:
     """As a user is told, in any process."""
-    return dict(Adviser(bench.store).errors(bench.clock.now()))
+    return {one["source"]: one for one in Adviser(bench.store).errors(bench.clock.now())}
 
 
 def test_announcements_are_scored_against_the_truth_and_jobs_alike(bench: Bench) -> None:
@@ -47,8 +47,8 @@ def test_announcements_are_scored_against_the_truth_and_jobs_alike(bench: Bench)
     for _ in range(5):
         ended(bench, began(bench, 300))
     found = errors(bench)["steps"]
-    assert (found.count, found.error, found.believed) == (5, pytest.approx(2.0, rel=0.02), False)
-    assert found.without == pytest.approx(0.0, abs=0.02)
+    assert (found["count"], found["error"], found["believed"]) == (5, pytest.approx(2.0, rel=0.02), False)
+    assert found["without"] == pytest.approx(0.0, abs=0.02)
 
 
 def test_a_restart_forgets_no_score_and_nothing_that_was_told(bench: Bench) -> None:
@@ -68,7 +68,7 @@ def test_a_restart_forgets_no_score_and_nothing_that_was_told(bench: Bench) -> N
     assert bench.store.setting("estimates_told") == told
     ended(bench, running)
     assert bench.store.setting("estimates_told") == []
-    assert errors(bench)["steps"].count == known["steps"].count + 1
+    assert errors(bench)["steps"]["count"] == known["steps"]["count"] + 1
 
 
 def test_what_is_not_believed_is_not_shown_to_users_either(bench: Bench) -> None:
@@ -92,4 +92,4 @@ def test_jobs_that_fail_are_not_scored_and_not_kept(bench: Bench) -> None:
     ended(bench, job, outcome=BROKEN)
     ended(bench, began(bench, 300))
     assert bench.store.setting("estimates_told") == []
-    assert errors(bench)["steps"].count == 1
+    assert errors(bench)["steps"]["count"] == 1

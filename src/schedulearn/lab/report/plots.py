@@ -207,7 +207,7 @@ def interval_chart(intervals: Sequence[Interval], title: str) -> str:
 
     parts = [f'<path class="mark" d="M{at(0):.1f} 0V{height - BOTTOM // 2}"/>']
     parts += [
-        f'<text class="tick" x="{at(tick):.1f}" y="{height - 4}" text-anchor="middle">{tick:+g}</text>'
+        f'<text class="tick" x="{at(tick):.1f}" y="{height - 4}" text-anchor="middle">{tick:g}</text>'
         for tick in sorted({low, 0.0, high})
     ]
     for k, one in enumerate(intervals):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from schedulearn.core.domain.units import format_count
 from schedulearn.lab.report import files, plots
 from schedulearn.lab.report.page import SCRIPT, document, note
 from schedulearn.lab.report.page import table as words_table
@@ -23,7 +24,7 @@ def write_report(
     path = folder / "report.html"
     path.write_text(_page(runs, figures, found, failures, baseline, command), "utf-8")
     heads, lines = table(found)
-    about = f"{len(by_trace(figures))} traces, {_counted(runs)} runs; differences to {baseline}."
+    about = f"{_counted(runs)}; differences to {baseline}"
     cells = [[cell.text for cell in line] for line in lines]
     best = [[cell.sure < 0 for cell in line] for line in lines]
     return [path, files.write_summary(folder, "comparison", _title(runs), about, heads, cells, best)]
@@ -35,9 +36,10 @@ def _title(runs: Sequence[Run]) -> str:
     return f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''} on {study.cluster}"
 
 
-def _counted(runs: Sequence[Run]) -> int:
-    """Each with all policies."""
-    return len({(study.workload.name, study.options.seed) for study, _ in runs})
+def _counted(runs: Sequence[Run]) -> str:
+    """A run is one with all policies."""
+    draws = {(study.workload.name, study.options.seed) for study, _ in runs}
+    return f"{format_count(len({name for name, _ in draws}), 'trace')}, {format_count(len(draws), 'run')}"
 
 
 def _page(
@@ -49,7 +51,7 @@ def _page(
     command: Sequence[str],
 ) -> str:
     title, traces = _title(runs), by_trace(figures)
-    sub = f"{len(traces)} {'trace' if len(traces) == 1 else 'traces'}, {_counted(runs)} runs, {len(found)} policies"
+    sub = f"{_counted(runs)}, {len(found)} policies"
     results = [result for _, result in runs]
     firsts = list({study.workload.name: study for study, _ in runs}.values())
     sections = [

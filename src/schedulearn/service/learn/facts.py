@@ -37,6 +37,7 @@ class LiveFacts:
         self.scaling = Scaling(store)
         self._paces = Paces()
         self._seen: dict[JobId, Progress | None] = {}  # how far jobs are, or were when they last ran
+        self._asked_again: dict[JobId, float] = {}  # when jobs of which nothing was told are asked again
         self._looked_at = self._noted_at = -math.inf
 
     def refresh(self) -> None:
@@ -53,12 +54,20 @@ class LiveFacts:
         """Note what is told of running jobs, whatever their policy asks for; keep it, and what was scored."""
         if now - self._noted_at >= _NOTE_EVERY:
             self._noted_at = now
-            awaited = self._estimator.awaits
-            new = {one.id: one for one in jobs.values() if one.state is JobState.RUNNING and not awaited(one)}
+            awaits = self._estimator.awaits
+            running = (one for one in jobs.values() if one.state is JobState.RUNNING)
+            new = {one.id: one for one in running if self._asked_again.get(one.id, now) <= now and not awaits(one)}
             for number in self._store.latest_steps({number: one.spec.metric.name for number, one in new.items()}):
-                if row := self._store.job(number):
-                    self._estimator.remaining(new[number], row.progress, now, self._paces.step_time(new[number]))
+                self._note(new[number], now)
         self._estimator.keep(now)
+
+    def _note(self, job: Job, now: float) -> None:
+        """A curve that tells nothing yet is asked again when it has grown by a quarter."""
+        if row := self._store.job(job.id):
+            self._estimator.remaining(job, row.progress, now, self._paces.step_time(job))
+        if len(self._asked_again) > _MOST_SEEN:
+            self._asked_again.clear()
+        self._asked_again[job.id] = now + job.ran.at(now) / 4
 
     def estimate(self, job: Job, now: float) -> Estimate | None:
         """Seconds that it still runs, once it runs and nothing holds it back; None where nothing is known."""
