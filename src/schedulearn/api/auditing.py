@@ -57,7 +57,7 @@ def install(app: FastAPI) -> None:
 def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, SchedulearnError)
     actor = getattr(request.state, "actor", None)
-    if actor is not None and not isinstance(error, NoToken):  # who shows no token has tried nothing yet
+    if actor is not None and not isinstance(error, NoToken):  # without a token nothing was tried yet
         gateway: Gateway = request.app.state.gateway
         owner = error.owner if isinstance(error, NotYours) else ""
         gateway.audit.refused(actor, Refusal(_action(request), _object(request), owner, str(error)))

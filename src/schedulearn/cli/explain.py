@@ -36,7 +36,7 @@ def explain(job: Job, as_json: AsJson = False) -> None:
         ]
     )
     if state == "queued":
-        # Who is first, or waits for something else than a place, gains nothing by a priority.
+        # A job that is first, or waits for something else than a place, gains nothing by a priority.
         push = {"raise its priority": f"schedulearn update {job} --priority 80"} if position and position > 1 else {}
         next_steps({**push, "what is running": "schedulearn top"})
     else:

@@ -107,7 +107,7 @@ def _current(client: "Client", most: int | None, asked: dict[str, Any]) -> tuple
 
 
 def _reasons(client: "Client", jobs: list["Job"]) -> dict[int, str]:
-    """Why those who wait do, as the page has it too: the service keeps it for the head of the queue."""
+    """Why waiting jobs wait, as the page has it too: the service keeps it for the head of the queue."""
     waiting = [job for job in jobs if job["state"] == "queued"]
     if not waiting:
         return {}

@@ -79,7 +79,7 @@ class VerbGroup(TyperGroup):
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
-        except BrokenPipeError:  # whoever read us has gone (`| head`): that is no error
+        except BrokenPipeError:  # the reader has gone (`| head`): that is no error
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return Code.DONE
 

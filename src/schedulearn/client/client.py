@@ -75,7 +75,7 @@ class Client:
         return self._get(types.User, "/whoami")
 
     def overview(self) -> types.Overview:
-        """Nodes and who holds what, running jobs, the head of the queue with reasons, what has just ended."""
+        """Nodes and which job holds what, running jobs, the head of the queue with reasons, what has just ended."""
         return self._get(types.Overview, "/overview")
 
     def timeline(self, since: str | None = None, until: str | None = None, limit: int | None = None) -> types.Timeline:

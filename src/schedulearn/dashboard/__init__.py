@@ -1,4 +1,4 @@
-"""The web page. It reads the public API through the client, with the token of whoever looks, and nothing else.
+"""The web page. It reads the public API through the client, with the token of its reader, and nothing else.
 
 Nothing heavy is imported before the page is opened.
 """

@@ -1,1 +1,1 @@
-"""What routes share: who is calling, how answers are made, streams that many follow."""
+"""What routes share: callers, how answers are made, streams that many follow."""

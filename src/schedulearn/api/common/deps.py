@@ -1,4 +1,4 @@
-"""What routes are given: the gateway, and who is calling."""
+"""What routes are given: the gateway, and the caller."""
 
 import secrets
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Waiting for more output: one look at a time for all who follow some, however many they are."""
+"""Waiting for more output: one look at a time for all readers, however many they are."""
 
 import asyncio
 import logging
@@ -95,7 +95,7 @@ _watches: WeakKeyDictionary[Gateway, OutputWatch] = WeakKeyDictionary()
 
 
 def output_watch_of(gateway: Gateway) -> OutputWatch:
-    """The one that all who follow output of this service share."""
+    """The one that all readers of output of this service share."""
     if gateway not in _watches:
         _watches[gateway] = OutputWatch(gateway)
     return _watches[gateway]

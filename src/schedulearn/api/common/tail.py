@@ -93,7 +93,7 @@ class Tail:
         return fresh[::-1]
 
     async def _read(self) -> None:
-        """Look for more again and again, and wake who waits for it."""
+        """Look for more again and again, and wake the listeners that wait for it."""
         while not self._gateway.closing:
             try:
                 if not self._ready:

@@ -1,1 +1,1 @@
-"""Connections and requests before any route sees them: who may connect, how much they may send, errors as answers."""
+"""Connections and requests before any route sees them: which may connect, how much they may send, errors as answers."""

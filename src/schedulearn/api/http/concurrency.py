@@ -40,33 +40,33 @@ class Slot:
 
     def __init__(self, limits: ConcurrencyLimits) -> None:
         self._limits = limits
-        self._who: tuple[str, bool] | None = None
+        self._user: tuple[str, bool] | None = None
         self._streams = 0
 
     def take(self, caller: Caller) -> None:
-        """It is known who asks. TooMany if they ask for too much at once."""
-        if self._who is not None:
+        """The caller is known. TooMany if it asks for too much at once."""
+        if self._user is not None:
             return
-        who = (caller.name, caller.attempt is not None)
+        user = (caller.name, caller.attempt is not None)
         most = self._limits.most_requests
-        if self._limits.requests[who] >= most:
+        if self._limits.requests[user] >= most:
             raise TooMany(f"{caller.name} has {most} requests under way: wait for one of them to end")
-        self._who = who
-        self._limits.requests[who] += 1
+        self._user = user
+        self._limits.requests[user] += 1
 
     def stream(self) -> None:
         """The answer will take long. TooMany if others of the same user do already."""
-        assert self._who, "streams are for people with a token"
+        assert self._user, "streams are for people with a token"
         most = self._limits.most_streams
-        if self._limits.streams[self._who] >= most:
-            raise TooMany(f"{self._who[0]} follows {most} streams already: end one of them")
+        if self._limits.streams[self._user] >= most:
+            raise TooMany(f"{self._user[0]} follows {most} streams already: end one of them")
         self._streams += 1
-        self._limits.streams[self._who] += 1
+        self._limits.streams[self._user] += 1
 
     def end(self) -> None:
-        if self._who is None:
+        if self._user is None:
             return
         for counted, by in ((self._limits.requests, 1), (self._limits.streams, self._streams)):
-            counted[self._who] -= by
-            if counted[self._who] <= 0:
-                del counted[self._who]
+            counted[self._user] -= by
+            if counted[self._user] <= 0:
+                del counted[self._user]

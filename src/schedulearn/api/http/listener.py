@@ -89,7 +89,7 @@ class Listener:
         await self._loop.connect_accepted_socket(lambda: made, sock, ssl=self._tls, **more)
 
     async def _first_byte(self, sock: socket.socket) -> bytes:
-        """It stays to be read. Whoever keeps us waiting for it goes as all do that send no head."""
+        """It stays to be read. A client that keeps us waiting for it goes as all do that send no head."""
         there = asyncio.Event()
         self._loop.add_reader(sock, there.set)
         try:

@@ -265,7 +265,7 @@ async def exec_beside(
 
     The answer is a stream of frames: a byte for the kind (0 nothing, 1 standard output, 2 standard error, 3 the exit
     code in digits, 4 what went wrong, as JSON), four bytes for the length, big-endian, and the content. 3 or 4 is the
-    last. Whoever hangs up before that ends the command.
+    last. To hang up before that ends the command.
     """
     streaming()
     frames = await gateway.commands.run(caller, JobId(job), asked.worker, asked.command)

@@ -25,9 +25,9 @@ _USUAL = 3600.0  # seconds that are looked back
 
 @router.get("/overview")
 def overview(caller: Person, gateway: Gate) -> types.Overview:
-    """Nodes and who holds what, running jobs, the head of the queue with reasons, what has just ended.
+    """Nodes and which job holds what, running jobs, the head of the queue with reasons, what has just ended.
 
-    At most half a second old: many who ask share one look.
+    At most half a second old: all callers share one look.
     """
     seen, policy, now = gateway.overview(), gateway.policy(), gateway.now()
     return types.Overview(

@@ -116,14 +116,14 @@ async def join(attempt: OwnAttempt, asked: Join, gateway: Gate, request: Request
 
 @router.get("/attempts/{attempt}/group")
 async def waiting(attempt: OwnAttempt, gateway: Gate) -> types.GroupWaiting:
-    """Who waits to be let in."""
+    """The workers that wait to be let in."""
     generation, ranks = gateway.rendezvous.waiting(attempt)
     return types.GroupWaiting(generation=generation, waiting=list(ranks))
 
 
 @router.delete("/attempts/{attempt}/group", status_code=204)
 async def end(attempt: OwnAttempt, gateway: Gate) -> None:
-    """The training has come to its end: whoever waits, or asks from now on, is told so."""
+    """The training has come to its end: every worker that waits, or asks from now on, is told so."""
     gateway.rendezvous.end(attempt)
 
 
@@ -151,7 +151,7 @@ async def add_to_key(attempt: OwnAttempt, group: GroupName, asked: AddToKey, gat
 
 @asynccontextmanager
 async def _until_gone(request: Request) -> AsyncIterator[asyncio.Event]:
-    """An event that is set when whoever asked hangs up: a worker that was killed must not count as one that waits."""
+    """An event that is set when the client hangs up: a worker that was killed must not count as one that waits."""
     gone = asyncio.Event()
 
     async def listen() -> None:

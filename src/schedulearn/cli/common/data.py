@@ -1,4 +1,4 @@
-"""The data folder as seen from outside: who runs the service on it, and how to recognise that process."""
+"""The data folder as seen from outside: which process runs the service on it, and how to recognise it."""
 
 import errno
 import json

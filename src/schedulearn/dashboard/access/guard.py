@@ -79,7 +79,7 @@ def cookie_for(headers: Headers, scheme: str, login: str) -> str:
 
 
 def address_in(scope: Scope) -> str:
-    """Of whoever asks; that of the proxy, behind one."""
+    """Of the browser; that of the proxy, behind one."""
     return str((scope.get("client") or ("",))[0])
 
 

@@ -1,4 +1,4 @@
-"""The overview: totals, servers as a map of who holds what, running jobs, the queue, what has just ended."""
+"""The overview: totals, servers as a map of which job holds what, running jobs, the queue, what has just ended."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

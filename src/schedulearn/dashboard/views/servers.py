@@ -1,4 +1,4 @@
-"""Servers as a map: who holds which devices, cores and memory, and how much of it is really used."""
+"""Servers as a map: which job holds which devices, cores and memory, and how much of it is really used."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -68,7 +68,7 @@ def _device(device: types.Device, names: dict[int, str]) -> Safe:
 
 
 def _resource(title: str, node: types.Node, jobs: Holders, name: str, words: Words) -> Safe:
-    """Two bars: who has leased how much, and below who uses how much now."""
+    """Two bars: how much each job has leased, and below how much it uses now."""
     capacity = node["capacity"].get(name, 0) or 1
     leased = {job: sum(h["leased"].get(name, 0) for h in held) for job, held in jobs.items()}
     used = {job: used_of(held, name) for job, held in jobs.items()}

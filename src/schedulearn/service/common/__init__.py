@@ -1,1 +1,1 @@
-"""What every room of the service needs: configuration, the clock, roles, and who is calling."""
+"""What every room of the service needs: configuration, the clock, roles, and callers."""

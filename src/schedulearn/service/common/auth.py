@@ -1,4 +1,4 @@
-"""Who is calling: bearer tokens, and what each kind of caller may do."""
+"""Callers: bearer tokens, and what each kind of caller may do."""
 
 import hashlib
 import secrets

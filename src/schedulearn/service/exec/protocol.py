@@ -1,6 +1,6 @@
 """What goes over the wire while something is done beside a job: a byte for the kind, four for the length, the content.
 
-The API hands the same on to its clients, who read it as docs/reference/api.md says.
+The API hands the same on to its clients, which read it as docs/reference/api.md says.
 """
 
 import json

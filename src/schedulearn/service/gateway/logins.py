@@ -12,7 +12,7 @@ from schedulearn.wire.words import iso
 GOOD_FOR = 12 * 3600.0  # seconds
 LABEL = "page"  # of the tokens that come of them
 _MOST_CODES = 20  # of one user: the oldest ends when there is one more
-_MOST_TOKENS = 20  # of one user: who logs in once more is logged out where that was longest ago
+_MOST_TOKENS = 20  # of one user: one more log-in ends the oldest
 
 
 class Logins:

@@ -1,4 +1,4 @@
-"""Everything at a glance: what the page and `top` show, gathered at once and shared by all who look."""
+"""Everything at a glance: what the page and `top` show, gathered at once and shared by all viewers."""
 
 import logging
 import threading

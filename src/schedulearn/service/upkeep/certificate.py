@@ -139,11 +139,11 @@ def self_signed(names: list[str], begin: datetime, end: datetime) -> tuple[bytes
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
-    who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Schedulearn")])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Schedulearn")])
     made = (
         x509.CertificateBuilder()
-        .subject_name(who)
-        .issuer_name(who)
+        .subject_name(name)
+        .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(begin)
