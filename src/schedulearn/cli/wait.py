@@ -4,10 +4,10 @@ import time
 from typing import Annotated, Any
 
 from schedulearn.cli.common.errors import Code
-from schedulearn.cli.common.out import of_job, say, say_json
+from schedulearn.cli.common.follow import say_outcome
+from schedulearn.cli.common.out import say_json
 from schedulearn.cli.common.service import connect, for_each
 from schedulearn.cli.common.verb import AsJson, Jobs, option, verb_app
-from schedulearn.wire.words import Json, duration, why
 
 app = verb_app()
 
@@ -39,16 +39,10 @@ def wait(
             except WaitTimeout:  # it was given what was left
                 raise WaitTimeout(f"job {job} did not end within {timeout:g} seconds; it goes on") from None
             if not as_json:
-                _say(ended)
+                say_outcome(ended)
             return ended
 
         ended, code = for_each(jobs, one)
     if as_json:
         say_json(ended)
     return code or (Code.DONE if all(job["state"] == "succeeded" for job in ended) else Code.JOB_FAILED)
-
-
-def _say(job: Json) -> None:
-    ok = job["state"] == "succeeded"
-    words = [f"{of_job(job)} {job['state']}", "" if ok else why(job), f"ran {duration(job['run_seconds'])}"]
-    say(" · ".join(word for word in words if word), "green" if ok else "red")

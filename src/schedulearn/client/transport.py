@@ -5,8 +5,9 @@ import json
 import select
 import ssl
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from schedulearn import __version__
@@ -154,36 +155,23 @@ class Transport:
         upload: Path | None,
         more: Mapping[str, str] | None,
     ) -> Answer:
-        if self._kept is None:
-            self._kept = self._address.connect(self._timeout)
+        connection = self._kept = self._kept or self._address.connect(self._timeout)
         headers = {**self._headers(), **(more or {})}
         if upload:
             headers |= {"Content-Type": "application/gzip", "Content-Length": str(upload.stat().st_size)}
-            with upload.open("rb") as file:
-                return self._send(self._kept, method, self._target(path, query), headers, file)
-        data = None
-        if body is not None:
+        elif body is not None:
             headers |= _JSON
-            data = json.dumps(body).encode()
-        return self._send(self._kept, method, self._target(path, query), headers, data)
-
-    def _send(
-        self,
-        connection: http.client.HTTPConnection,
-        method: str,
-        target: str,
-        headers: dict[str, str],
-        data: bytes | BinaryIO | None,
-    ) -> Answer:
-        try:
-            connection.request(method, target, body=data, headers=headers)
-        except (BrokenPipeError, ConnectionResetError):
-            # A service that refuses a large body answers and closes before it has read it all: the answer
-            # says why, so it is worth looking for. If there is none, this raises again.
-            if connection.sock is None:
-                raise
-        response = connection.getresponse()
-        return Answer(response.status, response.headers, response.read())
+        sent = None if body is None else json.dumps(body).encode()
+        with upload.open("rb") if upload else nullcontext(sent) as data:
+            try:
+                connection.request(method, self._target(path, query), body=data, headers=headers)
+            except (BrokenPipeError, ConnectionResetError):
+                # A service that refuses a large body answers and closes before it has read it all: the answer
+                # says why, so it is worth looking for. If there is none, this raises again.
+                if connection.sock is None:
+                    raise
+            response = connection.getresponse()
+            return Answer(response.status, response.headers, response.read())
 
     def _headers(self) -> dict[str, str]:
         headers = {"User-Agent": f"schedulearn/{__version__}", "Accept": "application/json", **self.more}

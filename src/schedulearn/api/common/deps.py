@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, TypeVar
+from weakref import WeakKeyDictionary
 
 from fastapi import Depends, Path, Query, Request
 from fastapi.security import HTTPBearer
@@ -100,3 +101,15 @@ def seconds(at: datetime | None, otherwise: T) -> float | T:
     if at is None:
         return otherwise
     return min(max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()), _LAST)
+
+
+def one_for_each_gateway(make: Callable[[Gateway], T]) -> Callable[[Gateway], T]:
+    """What all requests to a service share."""
+    made: WeakKeyDictionary[Gateway, T] = WeakKeyDictionary()
+
+    def shared(gateway: Gateway) -> T:
+        if gateway not in made:
+            made[gateway] = make(gateway)
+        return made[gateway]
+
+    return shared

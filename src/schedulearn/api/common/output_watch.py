@@ -5,10 +5,10 @@ import logging
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from starlette.concurrency import run_in_threadpool
 
+from schedulearn.api.common.deps import one_for_each_gateway
 from schedulearn.core.domain.ids import JobId
 from schedulearn.service.gateway.gateway import Gateway
 from schedulearn.service.gateway.views import JobPulse, LogPlace
@@ -91,11 +91,4 @@ def _worker(place: LogPlace) -> _Worker:
     return place.job, place.attempt, place.rank
 
 
-_watches: WeakKeyDictionary[Gateway, OutputWatch] = WeakKeyDictionary()
-
-
-def output_watch_of(gateway: Gateway) -> OutputWatch:
-    """The one that all readers of output of this service share."""
-    if gateway not in _watches:
-        _watches[gateway] = OutputWatch(gateway)
-    return _watches[gateway]
+output_watch_of = one_for_each_gateway(OutputWatch)

@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 
 from schedulearn.api.common.answers import event_out
+from schedulearn.api.common.deps import one_for_each_gateway
 from schedulearn.core.domain.ids import JobId
 from schedulearn.service.gateway.gateway import Gateway
 
@@ -133,11 +133,4 @@ class Tail:
         return found
 
 
-_tails: WeakKeyDictionary[Gateway, Tail] = WeakKeyDictionary()
-
-
-def tail_of(gateway: Gateway) -> Tail:
-    """The one that all listeners of this service share."""
-    if gateway not in _tails:
-        _tails[gateway] = Tail(gateway)
-    return _tails[gateway]
+tail_of = one_for_each_gateway(Tail)

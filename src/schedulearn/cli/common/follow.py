@@ -118,13 +118,17 @@ def follow(client: "Client", job: int, chunks: Callable[[], Iterable[bytes]], ra
 def say_end(job: Json) -> Code:
     """How it ended, and what may be done now; the exit code of it."""
     ok = job["state"] == "succeeded"
-    words = [f"{of_job(job)} {job['state']}", why(job) if not ok else "", f"ran {duration(job['run_seconds'])}"]
-    if metric(job):
-        words.append(f"last {metric(job, named=True)}")
-    say(" · ".join(w for w in words if w), "green" if ok else "red")
+    say_outcome(job, f"last {metric(job, named=True)}" if metric(job) else "")
     steps = {"details": f"schedulearn describe {job['id']}", "fetch its files": f"schedulearn pull {job['id']}"}
     next_steps(steps if ok else {**steps, "its output": f"schedulearn logs {job['id']} --tail 50"})
     return Code.DONE if ok else Code.JOB_FAILED
+
+
+def say_outcome(job: Json, *more: str) -> None:
+    """`Job 17 (mnist) failed · exit code 7 · ran 3 min`"""
+    ok = job["state"] == "succeeded"
+    words = [f"{of_job(job)} {job['state']}", "" if ok else why(job), f"ran {duration(job['run_seconds'])}", *more]
+    say(" · ".join(word for word in words if word), "green" if ok else "red")
 
 
 def say_left(job: int) -> None:
