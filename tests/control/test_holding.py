@@ -13,7 +13,7 @@ from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.speedup import SpeedUp
 from schedulearn.core.policies.allocate.afs import Afs
 from schedulearn.core.policies.catalogue.presets import PRESETS, build_policy
-from schedulearn.core.policies.stages import Allocation, Known
+from schedulearn.core.policies.stages import Allocate, Allocation, Known
 from schedulearn.lab.sim.cluster import parse_cluster
 from schedulearn.lab.sim.engine import SimOptions, Simulation
 from schedulearn.lab.traces.registry import load
@@ -128,7 +128,10 @@ def test_a_size_that_was_asked_for(asked: Job, words: str) -> None:
 
 
 def test_a_job_that_may_not_be_interrupted_keeps_what_it_has() -> None:
-    for asked, why in ((Preemptible.NO, "`preemptible: no`"), (Preemptible.AUTO, "before a checkpoint of it was seen")):
+    for asked, why in (
+        (Preemptible.NO, "`preemptible: false`"),
+        (Preemptible.AUTO, "before a checkpoint of it was seen"),
+    ):
         kept = replace(elastic(1).spec, preemptible=asked)
         w = run(World(node("a", gpus=2), policy="afs-l"), Job(JobId(1), kept, "ann", submitted_at=0.0))
         assert of(w, 1).size.startswith("2 of 4 GPUs: it keeps them until it ends, as it may not be interrupted")
@@ -162,10 +165,27 @@ def test_what_a_move_to_fewer_nodes_needs(preemptible: Preemptible) -> None:
     )
     ends = {
         Preemptible.YES: "this policy moves no job by itself, and `schedulearn migrate 3 a` does at once.",
-        Preemptible.NO: "but it may not be interrupted (`preemptible: no`).",
+        Preemptible.NO: "but it may not be interrupted (`preemptible: false`).",
     }
     assert of(w, 3).place.startswith(head + "make it about 11 % faster (assumed)")
     assert of(w, 3).place.endswith(ends[preemptible])
+
+
+def test_what_is_free_and_goes_to_no_job() -> None:
+    class Least(Allocate):
+        elastic = True
+
+        def allocate(self, allocation: Allocation) -> None:
+            for one in (*allocation.secure(), *allocation.claimants()):
+                allocation.give(one, 1)
+
+    w = World(node("a", cpus=2.75))
+    w.policy = replace(w.policy, allocate=Least(), stages={**w.policy.stages, "allocate": "least"})
+    run(w, job(1, cpus=0.25, workers=(1, 1, 9), preemptible=Preemptible.YES))
+    assert of(w, 1).size == (
+        "1 of 9 workers: a second would make it 90 % faster (assumed, not measured yet)."
+        " 2.5 cores are free, which `least` gives to no job at present."
+    )
 
 
 @pytest.mark.parametrize("preset", PRESETS)

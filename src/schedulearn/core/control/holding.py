@@ -91,7 +91,7 @@ def _why_fixed(job: Job) -> str:
         return "its workers are about to end"
     if job.spec.preemptible is Preemptible.AUTO:
         return "it may not be interrupted before a checkpoint of it was seen (`preemptible: auto`)"
-    return "it may not be interrupted (`preemptible: no`)"
+    return "it may not be interrupted (`preemptible: false`)"
 
 
 def _next(state: State, policy: Policy, job: Job, now: float) -> str:
@@ -121,7 +121,7 @@ def _gain(state: State, job: Job) -> float:
 
 
 def _why_not_free(state: State, policy: Policy, job: Job, now: float) -> str:
-    free = _amount(job, int(state.ledger.free_slots(job.shape.pool) + EPSILON))
+    free = _amount(job, state.ledger.free_slots(job.shape.pool))
     at = Hysteresis(state, now).again(job, job.workers + 1)
     if at is not None:
         cost = format_duration(state.facts.restart_cost(job))
@@ -129,7 +129,7 @@ def _why_not_free(state: State, policy: Policy, job: Job, now: float) -> str:
             f"{free} free, but a change of its size, which costs it about {cost}, does not pay yet: "
             f"that is looked at again in {format_duration(max(0.0, at - now))}."
         )
-    return f"{free} free: `{policy.stages['allocate']}` keeps back what it does not give."
+    return f"{free} free, which `{policy.stages['allocate']}` gives to no job at present."
 
 
 def _cheapest(state: State, policy: Policy, job: Job) -> Job | None:
@@ -240,7 +240,7 @@ def _count(job: Job, workers: int) -> str:
     return format_count(workers * _each(job), "GPU" if job.shape.gpus else "worker")
 
 
-def _amount(job: Job, slots: int) -> str:
+def _amount(job: Job, slots: float) -> str:
     words = format_count(slots, "GPU" if job.shape.gpus else "core")
     return f"{words} {'is' if slots == 1 else 'are'}"
 
