@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tarfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -186,9 +186,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     found: Started = []
     start = confined._started
 
-    def noted(*args: Any) -> subprocess.Popen[bytes]:
-        found.append(start(*args))
-        return found[-1]
+    @contextmanager
+    def noted(*args: Any) -> Iterator[subprocess.Popen[bytes]]:
+        with start(*args) as process:
+            found.append(process)
+            yield process
 
     monkeypatch.setattr(confined, "_started", noted)
     return found

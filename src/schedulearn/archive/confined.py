@@ -5,11 +5,13 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from schedulearn.archive import child
+from schedulearn.archive.extract import OPEN_FOLDER
 from schedulearn.archive.reader import Refused
 
 Owner = tuple[int, int] | None  # uid, gid; None: the service's own
@@ -30,21 +32,25 @@ def check(archive: Path, most_bytes: int) -> None:
     owner = NOBODY if os.geteuid() == 0 else None  # it reads what is opened for it, and writes nothing
     orders = _orders(owner, most_bytes, MOST_SNAPSHOT_FILES, _CHECK_SECONDS)
     orders["RLIMIT_FSIZE"] = 0
-    with open(archive, "rb") as source:
-        _run(child.CHECK, orders, source, _CHECK_SECONDS)
+    with open(archive, "rb") as source, _started(child.CHECK, orders, source) as process:
+        _answer(process, _CHECK_SECONDS)
 
 
 def give_empty(folder: Path, owner: Owner) -> None:
     """Make a folder the owner's that is empty, and lies where the owner cannot change names."""
-    with _Folder(folder, owner):
+    with _opened(folder, owner):
         pass
 
 
 def unpack_snapshot(archive: Path, folder: Path, owner: Owner, most_bytes: int) -> None:
     """Fill an empty folder, as the user who will own it, in a folder that only the service may enter."""
     orders = _orders(owner, most_bytes, MOST_SNAPSHOT_FILES, _UNPACK_SECONDS)
-    with open(archive, "rb") as source, _Folder(folder, owner) as opened:
-        _run(child.SNAPSHOT, orders | {"folder": opened}, source, _UNPACK_SECONDS)
+    with (
+        open(archive, "rb") as source,
+        _opened(folder, owner) as opened,
+        _started(child.SNAPSHOT, orders | {"folder": opened}, source) as process,
+    ):
+        _answer(process, _UNPACK_SECONDS)
 
 
 def unpack_fetched(
@@ -58,15 +64,12 @@ def unpack_fetched(
     if reader:
         orders |= {"reader_uid": reader[0], "reader_gid": reader[1]}
     with (
-        _Folder(folder, owner) as opened,
+        _opened(folder, owner) as opened,
         _started(child.FETCHED, orders | {"folder": opened}, subprocess.PIPE) as process,
     ):
         assert process.stdin
-        try:
-            _feed(process.stdin, chunks)
-            return _answer(process, _STALL)
-        finally:
-            _end(process)
+        _feed(process.stdin, chunks)
+        return _answer(process, _STALL)
 
 
 def _orders(owner: Owner, most_bytes: int, most_members: int, seconds: int) -> dict[str, int]:
@@ -82,40 +85,35 @@ def _orders(owner: Owner, most_bytes: int, most_members: int, seconds: int) -> d
     return {**identity, **limits, "most_bytes": most_bytes, "most_members": most_members}
 
 
-class _Folder:
+@contextmanager
+def _opened(folder: Path, owner: Owner) -> Iterator[int]:
     """A folder, opened, and given to its future owner, who has nothing in it yet and cannot reach it."""
-
-    def __init__(self, path: Path, owner: Owner) -> None:
-        self._opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    opened = os.open(folder, OPEN_FOLDER)
+    try:
         if owner:
-            os.fchown(self._opened, *owner)
-
-    def __enter__(self) -> int:
-        return self._opened
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._opened)
+            os.fchown(opened, *owner)
+        yield opened
+    finally:
+        os.close(opened)
 
 
-def _run(task: str, orders: dict[str, int], source: IO[bytes], seconds: float) -> None:
-    with _started(task, orders, source) as process:
-        try:
-            _answer(process, seconds)
-        finally:
-            _end(process)
-
-
-def _started(task: str, orders: dict[str, int], source: IO[bytes] | int) -> subprocess.Popen[bytes]:
+@contextmanager
+def _started(task: str, orders: dict[str, int], source: IO[bytes] | int) -> Iterator[subprocess.Popen[bytes]]:
+    """The child, which is ended at the end."""
     words = [task, *(f"{name}={number}" for name, number in orders.items())]
     env = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-    return subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-I", "-S", "-X", "utf8", child.__file__, *words],
         stdin=source,
         stdout=subprocess.PIPE,
         env=env,
         pass_fds=[orders["folder"]] if "folder" in orders else (),
         start_new_session=True,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # nothing happens if it has ended and was waited for
 
 
 def _feed(pipe: IO[bytes], chunks: Iterable[bytes]) -> None:
@@ -170,10 +168,3 @@ def _understood(said: bytes) -> float:
     if kind in child.PROBLEMS:
         raise child.PROBLEMS[kind](detail)
     raise Refused("it takes too long, or too much memory, to read")  # it was ended by a limit of its own, most likely
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """It may have been killed, but not twice: its number could be another's by then."""
-    if process.poll() is None:
-        process.kill()
-    process.wait()

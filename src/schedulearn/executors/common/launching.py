@@ -4,7 +4,6 @@ Horovod starts all processes of a job itself, in worker 0. The other workers are
 and end when they no longer belong to the group.
 """
 
-import json
 import re
 import shlex
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from schedulearn.core.domain.errors import ExecutorError
 from schedulearn.core.domain.ports import Launch
 from schedulearn.core.domain.spec import Launcher
 from schedulearn.core.domain.usage import Limits
+from schedulearn.executors.common.control import content
 
 Command = str | tuple[str, ...]  # a text is run by the shell, a list as it is
 
@@ -81,10 +81,8 @@ def most_in(launch: Launch) -> int:
 
 def workers_now_in(carries: bool, control: bytes) -> int:
     """The same while it runs, by what its control file says. `carries`: see `carries_group`."""
-    if not carries:
-        return 1
     try:
-        return max(1, int(json.loads(control)["world_size"]))
+        return max(1, int(content(control)["world_size"])) if carries else 1
     except (ValueError, KeyError, TypeError, OverflowError):
         return 1
 
@@ -95,8 +93,8 @@ def follow_group(control: bytes, present: Limits, set_limits: Callable[[Limits],
     `present`: what each of the group would have with the limits that are in force now. Memory is not taken away: it is
     in use. Doing it again changes nothing.
     """
-    content = json.loads(control)
-    cpus, memory = content.get("cpus"), content.get("memory")
+    told = content(control)
+    cpus, memory = told.get("cpus"), told.get("memory")
     if cpus is not None:
         set_limits(Limits(cpus=cpus))
     if memory is not None and present.memory is not None and present.memory < memory:
