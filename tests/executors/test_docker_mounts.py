@@ -20,7 +20,7 @@ from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.executors.docker import mounts
 from schedulearn.executors.docker.calls import Refused
 from schedulearn.executors.docker.containers import Containers
-from schedulearn.executors.docker.mounts import Bind, Sight, check_roots, checked_mounts, concealed, parse_mount
+from schedulearn.executors.docker.mounts import Bind, HostPaths, check_roots, checked_mounts, concealed, parse_mount
 from schedulearn.executors.docker.names import LOOK
 from schedulearn.executors.docker.rounds import Rounds
 from schedulearn.executors.docker.rules import Rules
@@ -254,12 +254,12 @@ class Seen:
         return {"mode": 1 << 31}
 
 
-def sight_of(seen: Seen) -> Sight:
-    return Sight(cast(Any, seen), cast(Any, SimpleNamespace(data_root=lambda: "/nowhere")))
+def paths_of(seen: Seen) -> HostPaths:
+    return HostPaths(cast(Any, seen), cast(Any, SimpleNamespace(data_root=lambda: "/nowhere")))
 
 
 def look(seen: Seen) -> None:
-    sight_of(seen).check([Bind("/data/set", "/x")], IMAGE, "1.1.0")
+    paths_of(seen).check([Bind("/data/set", "/x")], IMAGE, "1.1.0")
 
 
 @pytest.fixture
@@ -287,9 +287,9 @@ def test_what_could_not_be_seen_is_not_called_missing(refusals: list[int], left:
 def test_one_looks_at_a_time() -> None:
     """Each has the server's folders mounted: several at once have one another's, until there is no room."""
     seen = Seen()
-    sight = sight_of(seen)
+    host_paths = paths_of(seen)
     with ThreadPoolExecutor(8) as many:
-        list(many.map(lambda who: sight.check([Bind("/data/set", "/x")], IMAGE, f"{who}.1.0"), range(200)))
+        list(many.map(lambda who: host_paths.check([Bind("/data/set", "/x")], IMAGE, f"{who}.1.0"), range(200)))
     assert (seen.most, seen.there) == (1, 0)
 
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from schedulearn.core.domain.errors import StoreAway
 from schedulearn.store import Store, engine, open_store
-from schedulearn.store.condition import Condition, Deed
+from schedulearn.store.condition import Access, Condition
 from support.postgresql import PostgreSQL
 from support.waiting import wait_until
 
@@ -68,7 +68,7 @@ def test_a_database_that_lets_others_wait_is_known_without_asking_it(store: Stor
     assert store.lost_for() == 0
 
 
-READ, BEGIN, WRITE = Deed.READ, Deed.BEGIN, Deed.WRITE
+READ, BEGIN, WRITE = Access.READ, Access.BEGIN, Access.WRITE
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ READ, BEGIN, WRITE = Deed.READ, Deed.BEGIN, Deed.WRITE
     ],
 )
 def test_what_the_log_is_told(
-    deeds: list[tuple[str, Deed]], lines: list[str], caplog: pytest.LogCaptureFixture
+    deeds: list[tuple[str, Access]], lines: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     condition = Condition("here")
     for sign, deed in deeds:

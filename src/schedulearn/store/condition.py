@@ -12,7 +12,7 @@ _SOON = 1.0  # seconds within which a transaction begins where nothing is wrong
 _NOT_AGAIN = 60.0  # seconds: what fails and works by turns is told once in that time
 
 
-class Deed(IntEnum):
+class Access(IntEnum):
     """What was done with the database. What can do one of these can do those before it."""
 
     READ = 1
@@ -28,7 +28,7 @@ class Condition:
         self._lock = threading.Lock()
         self._waiting: dict[object, float] = {}  # since when: transactions that have not begun yet
         self._since: float | None = None  # what failed has not worked again since then
-        self._failed = Deed.READ
+        self._failed = Access.READ
         self._told_at: float | None = None
         self._untold_back = False  # whether the log says that it is lost
 
@@ -44,10 +44,10 @@ class Condition:
             with self._lock:
                 del self._waiting[mine]
 
-    def failed(self, deed: Deed, why: str, since: float) -> None:
+    def failed(self, access: Access, why: str, since: float) -> None:
         """`since` is when it was begun, by the monotonic clock."""
         with self._lock:
-            self._failed = deed if self._since is None else max(deed, self._failed)
+            self._failed = access if self._since is None else max(access, self._failed)
             self._since = since if self._since is None else self._since
             told = self._told_at is not None and time.monotonic() - self._told_at < _NOT_AGAIN
             if self._untold_back or told:
@@ -55,11 +55,11 @@ class Condition:
             self._told_at, self._untold_back = time.monotonic(), True
         _LOG.warning("%s; it is tried again until it can be used", why)
 
-    def worked(self, deed: Deed) -> None:
+    def worked(self, access: Access) -> None:
         if self._since is None:  # nearly always, and then no wait for the lock is needed
             return
         with self._lock:
-            if self._since is None or deed < self._failed:
+            if self._since is None or access < self._failed:
                 return
             lost_for, self._since = time.monotonic() - self._since, None
             told, self._untold_back = self._untold_back, False

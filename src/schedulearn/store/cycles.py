@@ -88,10 +88,10 @@ class Cycles(Part):
     def _save_jobs(self, connection: sa.Connection, cycle: Cycle) -> None:
         changed = [{"job_id": job.id, **codec.job_changes(job)} for job in cycle.jobs]
         tried = [codec.values(attempt, attempts) for attempt in cycle.attempts]
-        crew = [codec.values(worker, workers) for attempt in cycle.attempts for worker in attempt.workers]
+        members = [codec.values(worker, workers) for attempt in cycle.attempts for worker in attempt.workers]
         _execute(connection, sa.update(jobs).where(jobs.c.id == sa.bindparam("job_id")), changed)
         _execute(connection, self._db.upsert(attempts), tried)
-        _execute(connection, self._db.upsert(workers), crew)
+        _execute(connection, self._db.upsert(workers), members)
         over = [attempt.id for attempt in cycle.attempts if attempt.ended_at is not None]
         own = (tokens.c.job == sa.bindparam("j")) & (tokens.c.attempt == sa.bindparam("a"))
         _execute(connection, sa.delete(tokens).where(own), [{"j": id.job, "a": id.number} for id in over])

@@ -17,7 +17,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from schedulearn.core.domain.errors import Conflict, CorruptDatabase, StoreAway, StoreError
-from schedulearn.store.condition import Condition, Deed
+from schedulearn.store.condition import Access, Condition
 from schedulearn.store.stalls import HasSocket, StallGuard
 
 _BUSY_SECONDS = 30.0
@@ -59,7 +59,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """One consistent look."""
-        with self._in_our_words(Deed.READ), self._begun(self._reader, Deed.READ, self._until()) as connection:
+        with self._in_our_words(Access.READ), self._begun(self._reader, Access.READ, self._until()) as connection:
             yield connection
 
     @contextmanager
@@ -68,7 +68,7 @@ class Database:
 
         It also makes serial numbers appear in their order, which readers that follow the log by serial rely on.
         """
-        with self._in_our_words(Deed.WRITE), self._writing() as connection:
+        with self._in_our_words(Access.WRITE), self._writing() as connection:
             yield connection
 
     def probe(self) -> None:
@@ -79,7 +79,7 @@ class Database:
     @contextmanager
     def _writing(self) -> Iterator[sa.Connection]:
         until = self._until()
-        with self._own_turn(until), self._begun(self._writer, Deed.WRITE, until) as connection:
+        with self._own_turn(until), self._begun(self._writer, Access.WRITE, until) as connection:
             yield connection
 
     def _until(self) -> float | None:
@@ -101,9 +101,9 @@ class Database:
             self._turn.release()
 
     @contextmanager
-    def _begun(self, engine: sa.Engine, deed: Deed, until: float | None) -> Iterator[sa.Connection]:
+    def _begun(self, engine: sa.Engine, access: Access, until: float | None) -> Iterator[sa.Connection]:
         with ExitStack() as stack:
-            with self._in_our_words(min(deed, Deed.BEGIN)), self.condition.waiting():
+            with self._in_our_words(min(access, Access.BEGIN)), self.condition.waiting():
                 connection = stack.enter_context(engine.connect())
                 connection.info[_WAIT] = None if until is None else max(0.0, until - time.monotonic())
                 if self._stalls and self._patience is not None:
@@ -136,7 +136,7 @@ class Database:
         self.engine.dispose()
 
     @contextmanager
-    def _in_our_words(self, deed: Deed) -> Iterator[None]:
+    def _in_our_words(self, access: Access) -> Iterator[None]:
         began = time.monotonic()
         try:
             yield
@@ -144,11 +144,11 @@ class Database:
             raise Conflict(f"the database refuses it: {error.orig}") from error
         except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
             problem = self.translate(getattr(error, "orig", error), StoreAway)
-            self.condition.failed(deed, str(problem), began)
+            self.condition.failed(access, str(problem), began)
             raise problem from error
         except exc.DBAPIError as error:
             raise self.translate(error.orig) from error
-        self.condition.worked(deed)
+        self.condition.worked(access)
 
     def translate(self, error: BaseException | None, kind: type[StoreError] = StoreError) -> StoreError:
         """The store's error for one of the driver's."""

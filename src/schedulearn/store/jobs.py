@@ -257,12 +257,12 @@ def read_attempts(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> 
     """Attempts with their workers, by two queries however many there are. `wanted` may speak of jobs too."""
     whole = attempts.join(jobs, jobs.c.id == attempts.c.job)
     numbered = (workers.c.job == attempts.c.job) & (workers.c.attempt == attempts.c.number)
-    crew: dict[tuple[int, int], list[Worker]] = {}
+    members: dict[tuple[int, int], list[Worker]] = {}
     query = sa.select(workers).select_from(whole.join(workers, numbered)).where(wanted)
     for row in connection.execute(query.order_by(workers.c.job, workers.c.attempt, workers.c.rank)):
-        crew.setdefault((row.job, row.attempt), []).append(made(Worker, row))
+        members.setdefault((row.job, row.attempt), []).append(made(Worker, row))
     found = sa.select(attempts).select_from(whole).where(wanted).order_by(attempts.c.job, attempts.c.number)
-    return [made(Attempt, row, workers=crew.get((row.job, row.number), [])) for row in connection.execute(found)]
+    return [made(Attempt, row, workers=members.get((row.job, row.number), [])) for row in connection.execute(found)]
 
 
 def _rows(connection: sa.Connection, found: Sequence[sa.Row[Any]]) -> list[JobRow]:

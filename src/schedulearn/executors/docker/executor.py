@@ -34,7 +34,7 @@ from schedulearn.executors.docker.follower import Follower
 from schedulearn.executors.docker.images import Images
 from schedulearn.executors.docker.layers import Layers
 from schedulearn.executors.docker.live import LiveCheckpoints
-from schedulearn.executors.docker.mounts import Sight, concealed
+from schedulearn.executors.docker.mounts import HostPaths, concealed
 from schedulearn.executors.docker.names import worker_of
 from schedulearn.executors.docker.networks import OWN, Networks
 from schedulearn.executors.docker.options import PLACES, limit_options
@@ -82,7 +82,7 @@ class DockerExecutor(BaseExecutor[State, Follower]):
             images,
             Layers(self._containers, images, self._networks, rules, self._closed),
             self._networks,
-            Sight(self._containers, images),
+            HostPaths(self._containers, images),
             rules,
             node,
             clock,

@@ -176,7 +176,7 @@ def _overlap(one: str, other: str) -> bool:
 # --- on the server itself
 
 
-class Sight:
+class HostPaths:
     """What paths of an engine's machine are, seen through a container that is made for it and never started."""
 
     def __init__(self, containers: Containers, images: Images) -> None:

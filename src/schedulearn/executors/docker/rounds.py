@@ -139,7 +139,7 @@ class Rounds:
         key, who = state.labels.get(SETUP), state.labels.get(LOOK)
         if key and self._first and not self._site.layers.being_made(key):
             self._remove(state, "of a setup", "it is not needed any more")
-        if who and self._first and not self._site.sight.in_use(who):
+        if who and self._first and not self._site.host_paths.in_use(who):
             self._remove(state, "that shows paths", "it is not needed any more")
 
     def _remove(self, state: State, what: str, why: str) -> None:

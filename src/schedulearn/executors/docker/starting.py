@@ -25,7 +25,7 @@ from schedulearn.executors.docker.containers import CREATED, Containers
 from schedulearn.executors.docker.ending import REMOVED, owner_here
 from schedulearn.executors.docker.images import Images, variable_of
 from schedulearn.executors.docker.layers import Layers, check_awaited, means_of, setup_of
-from schedulearn.executors.docker.mounts import Sight, check_places, checked_mounts
+from schedulearn.executors.docker.mounts import HostPaths, check_places, checked_mounts
 from schedulearn.executors.docker.names import SETUP
 from schedulearn.executors.docker.networks import OWN, Networks, network_for
 from schedulearn.executors.docker.options import SHELL, command_of, container_options, content, first_rank
@@ -54,7 +54,7 @@ class Site:
     images: Images
     layers: Layers
     networks: Networks
-    sight: Sight
+    host_paths: HostPaths
     rules: Rules
     node: Node
     clock: Clock
@@ -170,7 +170,7 @@ def _made(launch: Launch, paths: WorkerPaths, site: Site, image: dict[str, Any],
     """The id of a container that has everything in it, and has not been started."""
     containers, rules, worker = site.containers, site.rules, launch.worker
     binds = checked_mounts(launch.spec.mounts, rules.mounts)
-    site.sight.check(binds, image["Id"], str(worker))
+    site.host_paths.check(binds, image["Id"], str(worker))
     if site.shared:
         binds.append(site.shared.bind(worker, identity(launch, rules)))
     size = launch.spec.workers.max * (
