@@ -1,6 +1,6 @@
 """`policy`: the scheduling policy."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -10,7 +10,7 @@ from schedulearn.cli.common.params import Params, params_of
 from schedulearn.cli.common.progress import progress_bars
 from schedulearn.cli.common.service import connect
 from schedulearn.cli.common.sim_options import failure_of
-from schedulearn.cli.common.verb import AsJson, option, verb_app
+from schedulearn.cli.common.verb import AsJson, option, parameter, verb_app, with_options
 from schedulearn.cli.view.table import Column, rows_of
 from schedulearn.wire.clean import clean
 from schedulearn.wire.words import Json, errors_in_words, parameters
@@ -35,8 +35,9 @@ _EXAMPLE = (
 )
 
 
-def _stage(name: str) -> Any:
-    return typer.Option(f"--{name}", metavar="NAME", help=_STAGE_HELP[name])
+_with_stages = with_options(
+    [parameter(name, Annotated[str | None, option("NAME", about, f"--{name}")]) for name, about in _STAGE_HELP.items()]
+)
 
 
 @app.callback(invoke_without_command=True)
@@ -64,15 +65,12 @@ def show(as_json: AsJson = False) -> None:
 
 
 @app.command("set")
+@_with_stages
 def set_(
     preset: Annotated[str, typer.Argument(metavar="PRESET", help="A preset; `schedulearn policy` lists them.")],
-    order: Annotated[str | None, _stage("order")] = None,
-    allocate: Annotated[str | None, _stage("allocate")] = None,
-    place: Annotated[str | None, _stage("place")] = None,
-    share: Annotated[str | None, _stage("share")] = None,
-    migrate: Annotated[str | None, _stage("migrate")] = None,
     param: Params = None,
     as_json: AsJson = False,
+    **given: str | None,
 ) -> None:
     """Change the policy at once, without a restart. Running jobs keep running.
 
@@ -82,7 +80,6 @@ def set_(
       schedulearn policy set fifo --place round-robin --param starvation_guard=600
       schedulearn policy set tiresias-gittins --param gpu_times=@times.csv
     """
-    given = {"order": order, "allocate": allocate, "place": place, "share": share, "migrate": migrate}
     with connect() as client:
         chosen = client.set_policy(preset, {k: v for k, v in given.items() if v}, params_of(param or []))
     stages = ", ".join(f"{stage} {name}" for stage, name in chosen["stages"].items())

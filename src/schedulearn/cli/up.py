@@ -25,7 +25,7 @@ from schedulearn.cli.common.data import (
 )
 from schedulearn.cli.common.errors import Code, Failure
 from schedulearn.cli.common.out import next_steps, say
-from schedulearn.cli.common.verb import option, verb_app, with_options
+from schedulearn.cli.common.verb import option, parameter, verb_app, with_options
 from schedulearn.cli.view.nodes import storage_words
 from schedulearn.pinned import with_pin, without_pin
 from schedulearn.service.common.config import Options, Question, options_of, questions
@@ -40,10 +40,7 @@ _WRITTEN = {Path | None: Path | None, tuple[str, ...]: list[str] | None}  # kind
 
 def up_options() -> list[inspect.Parameter]:
     """Made from the fields of the service's options."""
-    return [
-        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.asked.usual, annotation=_option(one))
-        for one in questions()
-    ]
+    return [parameter(one.name, _option(one), one.asked.usual) for one in questions()]
 
 
 def _option(one: Question) -> Any:

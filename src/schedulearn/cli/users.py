@@ -7,7 +7,7 @@ import typer
 from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import answer, answer_table, next_steps, note, say, say_json
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import AsJson, option, verb_app
+from schedulearn.cli.common.verb import AsJson, option, parameter, verb_app, with_options
 from schedulearn.cli.view.table import Cell, Column
 from schedulearn.wire.words import Json
 
@@ -20,13 +20,20 @@ COLUMNS = (
     Column("MAX PRIORITY", lambda user: _shown(user.get("max_priority")), right=True),
 )
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
-Role = Annotated[Literal["admin", "user"] | None, option("admin|user", "An admin may change all jobs and settings.")]
-Uid = Annotated[int | None, option("N", "Jobs run as this account of the machine, 1000 or above.", min=1000)]
-Gid = Annotated[int | None, option("N", "Jobs run in this group of the machine.", min=1000)]
-Root = Annotated[
-    bool | None, typer.Option("--root/--no-root", help="Plain processes of this user run as root, with all rights.")
-]
-MaxPriority = Annotated[int | None, option("0..100", "The highest priority this user may ask for.", min=0, max=100)]
+_SETTINGS: dict[str, Any] = {
+    "role": Annotated[
+        Literal["admin", "user"] | None, option("admin|user", "An admin may change all jobs and settings.")
+    ],
+    "uid": Annotated[int | None, option("N", "Jobs run as this account of the machine, 1000 or above.", min=1000)],
+    "gid": Annotated[int | None, option("N", "Jobs run in this group of the machine.", min=1000)],
+    "root": Annotated[
+        bool | None, typer.Option("--root/--no-root", help="Plain processes of this user run as root, with all rights.")
+    ],
+    "max_priority": Annotated[
+        int | None, option("0..100", "The highest priority this user may ask for.", min=0, max=100)
+    ],
+}
+_with_settings = with_options([parameter(name, annotation) for name, annotation in _SETTINGS.items()])
 
 
 @app.callback(invoke_without_command=True)
@@ -51,15 +58,8 @@ def list_(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def add(
-    name: Name,
-    role: Role = None,
-    uid: Uid = None,
-    gid: Gid = None,
-    root: Root = None,
-    max_priority: MaxPriority = None,
-    as_json: AsJson = False,
-) -> None:
+@_with_settings
+def add(name: Name, as_json: AsJson = False, **given: Any) -> None:
     """Add a user.
 
     \b
@@ -67,30 +67,22 @@ def add(
       schedulearn users add ann --uid 1001 --gid 1001 --max-priority 70
     """
     with connect() as client:
-        user = client.add_user(name, role or "user", uid, gid, max_priority, root=bool(root))
+        user = client.add_user(name, **{**given, "role": given["role"] or "user", "root": bool(given["root"])})
     _say(user, "added", as_json)
 
 
 @app.command()
-def update(
-    name: Name,
-    role: Role = None,
-    uid: Uid = None,
-    gid: Gid = None,
-    root: Root = None,
-    max_priority: MaxPriority = None,
-    as_json: AsJson = False,
-) -> None:
+@_with_settings
+def update(name: Name, as_json: AsJson = False, **given: Any) -> None:
     """Change a user; options left out stay as they are.
 
     \b
     Example:
       schedulearn users update ann --role admin
     """
-    given: dict[str, Any] = {"role": role, "uid": uid, "gid": gid, "root": root, "max_priority": max_priority}
     changes = {key: value for key, value in given.items() if value is not None}
     if not changes:
-        raise Failure("nothing to change", allowed="--role, --uid, --gid, --root, --max-priority")
+        raise Failure("nothing to change", allowed=", ".join("--" + name.replace("_", "-") for name in _SETTINGS))
     with connect() as client:
         user = client.update_user(name, **changes)
     _say(user, "updated", as_json)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from schedulearn.cli.common.verb import complete_jobs, job_id, with_options
+from schedulearn.cli.common.verb import complete_jobs, job_id, parameter, with_options
 from schedulearn.wire.spec import CHANGES, FIELDS, Field
 
 # What Typer makes of an option's text, by the kind of the field; else it stays a text.
@@ -21,7 +21,7 @@ _NO_WORKDIR = typer.Option("--no-workdir", help="Copy nothing: run in an empty f
 def with_job_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """A verb that ends in `**given` gets all options of a job in it."""
     options = [_option(field, field.option.help) for field in FIELDS if field.option]
-    return with_options([*options, _parameter("no_workdir", Annotated[bool, _NO_WORKDIR], False)])(verb)
+    return with_options([*options, parameter("no_workdir", Annotated[bool, _NO_WORKDIR], False)])(verb)
 
 
 def with_changes(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,8 +32,4 @@ def with_changes(verb: Callable[..., Any]) -> Callable[..., Any]:
 def _option(field: Field, about: str) -> inspect.Parameter:
     metavar = field.option.metavar if field.option else None
     shown = typer.Option(metavar=metavar, help=about, **_MORE.get(field.kind, {}))
-    return _parameter(field.name, Annotated[_TYPES.get(field.kind, str) | None, shown], None)
-
-
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return parameter(field.name, Annotated[_TYPES.get(field.kind, str) | None, shown])

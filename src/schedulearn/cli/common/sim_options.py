@@ -11,7 +11,7 @@ from schedulearn.cli.common.errors import Failure
 from schedulearn.cli.common.out import note
 from schedulearn.cli.common.params import PARAM, params_of
 from schedulearn.cli.common.service import connect
-from schedulearn.cli.common.verb import option
+from schedulearn.cli.common.verb import option, parameter
 
 if TYPE_CHECKING:
     from schedulearn.lab.sim.run import BadRequest, Study
@@ -73,8 +73,7 @@ _AS_WRITTEN = {one.name for one in _OPTIONS} - {"trace", "history", *_STAGES, "p
 def _parameter(one: _Option) -> inspect.Parameter:
     switch = "--" + one.name.replace("_", "-")
     asked = option(one.metavar, one.help, min=one.least) if one.metavar else typer.Option(switch, help=one.help)
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(one.name, kind, default=one.usual, annotation=Annotated[one.kind, asked])
+    return parameter(one.name, Annotated[one.kind, asked], one.usual)
 
 
 sim_options = [_parameter(one) for one in _OPTIONS]

@@ -25,6 +25,11 @@ def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=help, **more)
 
 
+def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    """An option of a verb, as it would stand in its signature."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
 def with_options(options: Iterable[inspect.Parameter]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A verb that ends in `**given` gets these options in it."""
 
