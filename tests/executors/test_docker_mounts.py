@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from schedulearn.core.domain.errors import ExecutorError, InvalidSpec, NotFound
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.executors.docker import mounts
-from schedulearn.executors.docker.calls import Refused
+from schedulearn.executors.docker.calls import Refused, refusal
 from schedulearn.executors.docker.containers import Containers
 from schedulearn.executors.docker.mounts import Bind, HostPaths, check_roots, checked_mounts, concealed, parse_mount
 from schedulearn.executors.docker.names import LOOK
@@ -250,7 +250,7 @@ class Seen:
 
     def look_at(self, _: str, path: str, strict: bool) -> Any:
         if self.refusals:
-            raise Refused(self.refusals.pop(0), f"the engine does not say what {path} is")
+            raise refusal(self.refusals.pop(0), f"the engine does not say what {path} is")
         return {"mode": 1 << 31}
 
 
