@@ -26,7 +26,15 @@ def workload(rows: list[tuple[int, int, int, int]], size: str) -> Workload:
     return Workload(
         "random",
         [
-            TraceJob(str(i), float(at), float(duration), gpus, workers=_WIDTHS[size](gpus), speedup=CURVES[curve])
+            TraceJob(
+                str(i),
+                float(at),
+                float(duration),
+                gpus,
+                workers=_WIDTHS[size](gpus),
+                speedup=CURVES[curve],
+                deadline=at + 2.5 * duration if i % 2 else None,
+            )
             for i, (at, duration, gpus, curve) in enumerate(rows)
         ],
     )
@@ -48,6 +56,7 @@ class Plain(Allocate):
 
 def without_shortcuts(policy: Policy) -> Policy:
     policy.order.running_moves_forward = False
+    policy.order.key_holds = lambda job, now, facts: now  # type: ignore[method-assign]
     return replace(policy, allocate=Plain(policy.allocate))
 
 

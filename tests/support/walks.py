@@ -29,6 +29,10 @@ def check(w: World) -> None:
             assert abs(capacity - promised - ledger.free[name]) < 1e-6
     for running in w.state.adjustable.values():
         assert running.slots == sum(job.workers * job.shape.slots for job in running.values())
+    promised_to = [one for one in w.state.jobs.values() if one.placements]
+    there = {(place.node, one.id) for one in promised_to for place in one.placements}
+    assert {(name, number) for name, numbers in w.state.there.items() for number in numbers} == there
+    assert set(w.state.without_gpus) == {one.id for one in promised_to if not one.shape.gpus}
     for number, attempt in w.state.attempts.items():
         shape = w.state.jobs[number].shape
         if w.job(number).stop is None and not attempt.finishing:
