@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from schedulearn.core.control.allocation import Decision, Grant
+from schedulearn.core.control.apply import apply
+from schedulearn.core.control.decide import decide
 from schedulearn.core.control.reconcile import reconcile
 from schedulearn.core.domain import events as ev
 from schedulearn.core.domain.commands import StartAttempt, StopWorker
 from schedulearn.core.domain.errors import BadPlan
 from schedulearn.core.domain.ids import JobId, NodeName
 from schedulearn.core.domain.job import Job, Placement
+from schedulearn.core.domain.resources import GPUS
 from schedulearn.core.domain.spec import Launcher, Preemptible
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.domain.states import JobState
@@ -145,6 +148,22 @@ def test_a_plan_that_breaks_a_rule_changes_nothing(decision: Decision, why: str)
         reconcile(w.state, decision, w.now)
     assert next(iter(w.state.ledger)).free == before
     assert w.running() == [1]
+
+
+def test_what_was_tried_is_kept_for_the_plan_and_undone_if_that_is_refused() -> None:
+    w = World(node("a", gpus=2))
+    apply(w.state, ev.Submitted(w.now, job(1, gpus=1)))
+    state = w.state
+    decision = decide(w.policy, state.queue, state.ledger, state.adjustable, w.now, {}, keep=True)
+    assert decision.tried, "it is on the ledger already"
+    assert state.ledger.free_slots(GPUS) == 1
+    decision.grants.append(Grant(JobId(9), (Placement(NodeName("a")),)))
+    with pytest.raises(BadPlan):
+        reconcile(state, decision, w.now)
+    assert state.ledger.free_slots(GPUS) == 2
+    w.cycle()
+    assert w.running() == [1]
+    assert state.ledger.free_slots(GPUS) == 1
 
 
 def test_a_place_stage_that_crowds_a_node_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,3 +82,11 @@ def test_with_and_without(
     quick = build_policy(preset, None, params)
     slow = without_shortcuts(build_policy(preset, None, params))
     assert ends(quick, rows, size, cluster, options) == ends(slow, rows, size, cluster, options)
+
+
+def test_a_deadline_that_is_lost_while_its_job_waits() -> None:
+    """At 70 s the second job can no longer make it, so the third goes first."""
+    rows = [(100.0, 100.0), (50.0, 120.0), (30.0, 200.0)]
+    jobs = [TraceJob(str(k), 0.0, duration, 1, deadline=deadline) for k, (duration, deadline) in enumerate(rows)]
+    result = Simulation(Workload("t", jobs), parse_cluster("1x1"), build_policy("edf")).run()
+    assert [(job.serial, job.ended) for job in result.jobs] == [(1, 100.0), (3, 130.0), (2, 180.0)]
