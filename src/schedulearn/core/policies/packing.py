@@ -3,13 +3,14 @@
 Only simulations do so: a lease gives a device to one job.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import NamedTuple
 
 from schedulearn.core.domain.ids import JobId
 
-TRIAL = 20.0  # seconds after which it has shown what a pair gets done
+TRIAL = 20.0  # seconds after which it has shown what a job uses, and what a pair gets done
 _Pair = frozenset[JobId]
 
 
@@ -34,8 +35,8 @@ class Pairs:
         self._gains: dict[_Pair, bool] = {}  # what trials have shown
 
     @property
-    def next_verdict(self) -> float | None:
-        return min(self._trials.values(), default=None)
+    def next_verdict(self) -> float:
+        return min(self._trials.values(), default=math.inf)
 
     def part(self, job: JobId) -> tuple[JobId, JobId] | None:
         """It is together with nobody from now on; the guest and the host that it, or its guest, has parted from."""

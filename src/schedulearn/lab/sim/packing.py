@@ -5,6 +5,7 @@ what both ask for, or, if that is more than there is, each its part of it; and b
 and switches. There is no model of the GPUs' memory: as with turns, jobs must leave enough of it to each other.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -12,7 +13,7 @@ from schedulearn.core.control.state import State
 from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.policies.packing import Candidate, Pairs
+from schedulearn.core.policies.packing import TRIAL, Candidate, Pairs
 from schedulearn.lab.sim.model import JobModel
 
 INTERFERENCE = 0.05  # of its speed, that a job loses beside another whatever they use
@@ -25,15 +26,16 @@ class Packing:
         """`gpu_use`: of jobs whose trace does not say."""
         self._models, self._gpu_use = models, gpu_use
         self._pairs = Pairs()
-        self._changed = False  # whether somebody has started, stopped or been suspended since the last look
+        # When to look again although nothing happens; at once where somebody has started, stopped or been suspended.
+        self._look_at = math.inf
 
     @property
-    def wake_at(self) -> float | None:
-        return self._pairs.next_verdict
+    def wake_at(self) -> float:
+        return min(self._look_at, self._pairs.next_verdict)
 
     def part(self, job: JobId) -> Iterator[tuple[JobModel, float]]:
         """Something becomes of this job: it is alone from now on. With their new speeds, as parts of those alone."""
-        self._changed = True
+        self._look_at = -math.inf
         if pair := self._pairs.part(job):
             guest, host = (self._models[one] for one in pair)
             yield guest, 0.0
@@ -52,12 +54,14 @@ class Packing:
         """Who comes together and who is parted now, with their new speeds."""
         for guest in self._pairs.judge(self.speed, now):
             yield from self.part(guest)
-        if not self._changed:
+        if now < self._look_at:
             return
-        self._changed = False
         jobs = [state.jobs[number] for number in state.attempts if self._models[number].trace.gpus]
-        running = [self._candidate(job) for job in jobs if job.placements and job.state is JobState.RUNNING]
-        suspended = [self._candidate(job) for job in jobs if job.suspended_at]
+        known = [job for job in jobs if job.ran.at(now) >= TRIAL - 1e-6]  # for long enough to tell what they use
+        news = [now + TRIAL - job.ran.at(now) for job in jobs if job.ran.rate and job.ran.at(now) < TRIAL - 1e-6]
+        self._look_at = min(news, default=math.inf)
+        running = [self._candidate(job) for job in known if job.placements and job.state is JobState.RUNNING]
+        suspended = [self._candidate(job) for job in known if job.suspended_at]
         for guest in self._pairs.form(running, suspended, now):
             for one in (guest, self._pairs.hosts[guest]):
                 yield self._models[one], self.speed(one)
