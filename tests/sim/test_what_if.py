@@ -165,12 +165,13 @@ def test_a_job_that_nothing_is_known_of_takes_the_median_and_is_told_so() -> Non
     assert (told["unknown"], told["assumed_seconds"]) == (1, 20)
 
 
-def test_policies_are_told_nothing_of_it() -> None:
-    """Under `srjf` it goes last: that it will be short is assumed by us, not known."""
+@pytest.mark.parametrize("preset", ["srjf", "srtf"])
+def test_policies_are_told_nothing_of_it(preset: str) -> None:
+    """It goes last: that it will be short is assumed by us, not known."""
     jobs = [wants(1, "unknown"), wants(2, "a"), wants(3, "b")]
     present = waiting(*jobs, a=Estimate(30, 30, 30), b=Estimate(50, 50, 50))
-    srjf = what_if.finishes(present, policies(present, "srjf")["srjf"])
-    assert [srjf[JobId(n)]["expected"] for n in (2, 3, 1)] == [30, 80, 120]
+    ends = what_if.finishes(present, policies(present, preset)[preset])
+    assert [ends[JobId(n)]["expected"] for n in (2, 3, 1)] == [30, 80, 120]
 
 
 def test_where_nothing_is_known_an_hour_is_assumed_but_no_more_than_the_time_limit() -> None:
@@ -216,8 +217,10 @@ def test_a_running_job_keeps_its_device_and_others_wait_for_it() -> None:
     assert finish(live(w)) == {1: (100,) * 3, 2: (100,) * 3, 3: (200,) * 3}
 
 
-def test_a_job_that_its_user_holds_keeps_what_it_has_and_has_no_end() -> None:
-    w = run(world(gpus=1), wants(1, "a"), wants(2, "b"))
+@pytest.mark.parametrize("preset", ["fifo", "specon", "schedulearn", "voda"])
+def test_a_job_that_its_user_holds_keeps_what_it_has_and_has_no_end(preset: str) -> None:
+    """Nor has one that waits for it, however often a policy looks."""
+    w = run(world(preset, gpus=1), wants(1, "a"), wants(2, "b"))
     w.cycle(ev.PauseAsked(w.now, JobId(1), "ann"))
     w.cycle(ev.WorkerPaused(w.now, w.state.attempts[JobId(1)].workers[0].id))
     assert w.job(1).state is JobState.PAUSED
