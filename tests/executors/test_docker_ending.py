@@ -40,7 +40,7 @@ def test_one_without_memory_was_not_taken_along(tmp_path: Path) -> None:
 def ended(root: Path, state: State, seen: bool) -> Ending:
     containers = SimpleNamespace(keeps_running=lambda: True, saw_end=lambda _: seen, remove=lambda _: None)
     ender = Ender(cast(Any, containers), cast(Any, SimpleNamespace(now=lambda: 1000.0)), with_checkpoint=False)
-    ender.fetcher = cast(Any, SimpleNamespace(fetch_all=lambda *_: None))
+    ender.fetch_all = lambda *_: None  # type: ignore[method-assign]
     worker = WorkerId(JobId(1), 1, 0)
     paths = WorkerPaths.of(root, worker)
     paths.folder.mkdir(parents=True)

@@ -49,53 +49,6 @@ def outcome_of(state: State, memory: int | None) -> Outcome:
     return Outcome(Ending.EXITED, exit_code=code)
 
 
-class Fetcher:
-    """Brings a worker's files back to the service, as long as its attempt is the newest."""
-
-    def __init__(self, containers: Containers, clock: Clock, with_checkpoint: bool) -> None:
-        """Without `with_checkpoint` checkpoints lie on storage that all servers share."""
-        self._containers, self._clock, self._with_checkpoint = containers, clock, with_checkpoint
-
-    def fetch_all(self, worker: WorkerId, paths: WorkerPaths, container: str, owner: Owner) -> None:
-        """At the end. The workers of one attempt have a copy each; what the first of the group has is kept."""
-        if is_stale(worker, paths.job):
-            return
-        with suppress(StaleAttempt):
-            self._fetch_spool(paths, container, owner)
-            if led(worker, paths):
-                self._replace(worker, paths, paths.job.run, container, WORK, owner)
-                if self._with_checkpoint:
-                    newer = may_be_older(paths)
-                    if self._replace(worker, paths, paths.job.checkpoint, container, CHECKPOINT, owner, newer):
-                        note_fetched(paths.job, self._clock.now())
-
-    def _replace(
-        self,
-        worker: WorkerId,
-        paths: WorkerPaths,
-        folder: Path,
-        container: str,
-        inside: str,
-        owner: Owner,
-        keep_newer: bool = False,
-    ) -> bool:
-        try:
-            chunks = self._containers.get(container, inside)
-        except NotThere:  # the job removed the folder itself: what was kept stays
-            return False
-        user = user_of(paths)
-        return commit(worker, paths.job, folder, lambda fresh: unpack(chunks, fresh, owner, reader=user), keep_newer)
-
-    def _fetch_spool(self, paths: WorkerPaths, container: str, owner: Owner) -> None:
-        """Reports that the job could not deliver."""
-        try:
-            spool = read_file(self._containers.get(container, PLACES.spool), _LARGEST_SPOOL)
-        except Refused:
-            return
-        if spool:
-            write_file(paths.spool, spool, 0o600, owner)
-
-
 class Patience:
     """How often files that cannot be fetched are tried again: their container goes once it is over."""
 
@@ -121,8 +74,8 @@ class Ender:
     """Writes down how a container ended, once its files are safe."""
 
     def __init__(self, containers: Containers, clock: Clock, with_checkpoint: bool) -> None:
-        self._containers, self._clock = containers, clock
-        self.fetcher = Fetcher(containers, clock, with_checkpoint)
+        """Without `with_checkpoint` checkpoints lie on storage that all servers share."""
+        self._containers, self._clock, self._with_checkpoint = containers, clock, with_checkpoint
 
     def collect(
         self, worker: WorkerId, paths: WorkerPaths, state: State | None, silent: bool, patience: "Patience"
@@ -133,13 +86,48 @@ class Ender:
             end = self._end_of(paths, state, silent)
             if state:
                 try:
-                    self.fetcher.fetch_all(worker, paths, state.id, owner_of(paths))
+                    self.fetch_all(worker, paths, state.id)
                 except (OSError, ExecutorError) as error:
                     end = patience.lost(end, error)
             write_end(paths, end)
         if state:
             self._containers.remove(state.id)
         return end
+
+    def fetch_all(self, worker: WorkerId, paths: WorkerPaths, container: str) -> None:
+        """Bring its files to the service, as long as its attempt is the newest.
+
+        The workers of one attempt have a copy each; what the first of the group has is kept.
+        """
+        if is_stale(worker, paths.job):
+            return
+        with suppress(StaleAttempt):
+            self._fetch_spool(paths, container)
+            if led(worker, paths):
+                self._replace(worker, paths, paths.job.run, container, WORK)
+                if self._with_checkpoint:
+                    newer = may_be_older(paths)
+                    if self._replace(worker, paths, paths.job.checkpoint, container, CHECKPOINT, newer):
+                        note_fetched(paths.job, self._clock.now())
+
+    def _replace(
+        self, worker: WorkerId, paths: WorkerPaths, folder: Path, container: str, inside: str, keep_newer: bool = False
+    ) -> bool:
+        try:
+            chunks = self._containers.get(container, inside)
+        except NotThere:  # the job removed the folder itself: what was kept stays
+            return False
+        owner, user = owner_of(paths), user_of(paths)
+        return commit(worker, paths.job, folder, lambda fresh: unpack(chunks, fresh, owner, reader=user), keep_newer)
+
+    def _fetch_spool(self, paths: WorkerPaths, container: str) -> None:
+        """Reports that the job could not deliver."""
+        try:
+            spool = read_file(self._containers.get(container, PLACES.spool), _LARGEST_SPOOL)
+        except Refused:
+            return
+        if spool:
+            write_file(paths.spool, spool, 0o600, owner_of(paths))
 
     def _end_of(self, paths: WorkerPaths, state: State | None, silent: bool) -> End:
         now = self._clock.now()
