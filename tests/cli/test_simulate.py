@@ -99,6 +99,9 @@ def test_numbers_of_a_parameter_come_from_a_file(cli: Any, trace: Path, tmp_path
         (["--param", "starvation_guard=x"], ["--param starvation_guard", "not a duration"]),
         (["--cluster", "0x4"], ["--cluster", "16x4"]),
         (["--cluster", "1x2c"], ["--cluster", "no node has a GPU"]),
+        (["--cluster", "slow.yaml"], ["--cluster: cluster[1].bandwidth: 'slow' is no bandwidth", "Gbit/s"]),
+        (["--bandwidth", "0"], ["--bandwidth", "Gbit/s"]),
+        (["--gpu-use", "2"], ["--gpu-use", "above 0, up to 1"]),
         (["--trace", "synthetic:philly?cpus=1"], ["--cluster", "no node has cores", "2x8c"]),
         (["--policy", "flowcon", "--param", "itval=0"], ["--param itval", "more than 0 seconds"]),
         (["--policy", "flowcon", "--param", "beta=0"], ["--param beta", "1 to 1000"]),
@@ -117,6 +120,7 @@ def test_numbers_of_a_parameter_come_from_a_file(cli: Any, trace: Path, tmp_path
 def test_wrong_use(cli: Any, trace: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], words: list[str]) -> None:
     monkeypatch.chdir(trace.parent)
     Path("empty.csv").write_text("")
+    Path("slow.yaml").write_text("[{gpus: 2}, {gpus: 2, bandwidth: slow}]")
     Path("header.csv").write_text(TRACE.partition("\n")[0] + "\n")
     given = {"--trace": str(trace), "--cluster": "1x2"} | dict(zip(args[::2], args[1::2], strict=False))
     flags = args if len(args) % 2 else []

@@ -133,6 +133,8 @@ def failure_of(error: "BadRequest") -> Failure:
         option = f"--{name}" if name else ""
     elif kind in ("preset", "policy", "policies"):
         option = "--policy"
+    elif kind.startswith("cluster["):  # a node of the file
+        option = f"--cluster: {error.field}"
     else:
         option = f"--{kind.replace('_', '-')}" if kind in {one.name for one in _OPTIONS} else f"--trace …{kind}="
     return Failure(error.problem, field=option, allowed=error.allowed)
