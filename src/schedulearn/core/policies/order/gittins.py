@@ -40,14 +40,11 @@ class Gittins(Las):
 
     def index(self, attained: float, queue: int) -> float:
         """P(finish within Δ) / E[min(remaining, Δ)], given what it has attained; 0 beyond the data."""
-        horizon = self.thresholds[queue] if queue < len(self.thresholds) else math.inf
-        first = bisect_right(self._times, attained)
-        last = bisect_right(self._times, horizon)
-        longer = len(self._times) - first
-        if not longer or last <= first:
+        first, (horizon, last) = bisect_right(self._times, attained), self._horizons[min(queue, len(self.thresholds))]
+        if last <= first:
             return 0.0
         served = self._sums[last] - self._sums[first] - attained * (last - first)
-        if math.isfinite(horizon):
+        if last < len(self._times):
             served += (horizon - attained) * (len(self._times) - last)
         return (last - first) / served if served > 0 else math.inf
 
@@ -64,4 +61,6 @@ class Gittins(Las):
     def _use(self, gpu_times: Sequence[float]) -> None:
         self._times = sorted(gpu_times)
         self._sums = [0.0, *accumulate(self._times)]
+        # Of each queue: where it ends, and how many of them do not go beyond that.
+        self._horizons = [(end, bisect_right(self._times, end)) for end in (*self.thresholds, math.inf)]
         self.generation += 1
