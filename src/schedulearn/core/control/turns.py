@@ -60,7 +60,7 @@ def take_turns(
     decision.grants += [Grant(job.id, job.suspended_at) for job in contest.go_on]
     decision.refusals.update({job.shape: (job.id, NoPlace()) for job in contest.refused})
     stopped = [job for number, job in running.items() if number in contest.lost] if contest.lost else []
-    freed = sum(_slots(job) for job in stopped) - sum(_slots(job) for job in contest.go_on)
+    freed = _slots(stopped) - _slots(contest.go_on)
     if stopped and (contest.is_odd or ledger.free_slots(GPUS) + freed > EPSILON):
         for job in stopped:
             undo.give_back(job.shape.rest, job.placements)
@@ -70,8 +70,11 @@ def take_turns(
     decision.stops += [job.id for job in stopped]
 
 
-def _slots(job: Job) -> float:
-    return len(job.placements or job.suspended_at) * job.shape.slots
+def _slots(jobs: Iterable[Job]) -> float:
+    total = 0.0
+    for job in jobs:
+        total += len(job.placements or job.suspended_at) * job.shape.slots
+    return total
 
 
 class _Contest:
