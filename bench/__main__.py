@@ -27,6 +27,7 @@ BENCHMARKS = {
     "published": "the published experiments, and ours against them with and without steps; writes docs/results.md",
     "load_features": "would the load at submission tell how long a job will run?",
     "announced": "our own policy with wrong estimates, and on other draws",
+    "goodput": "jobs that leave their batch size to the scheduler, on Pollux's workloads, beside what was published",
     "commands": "the command line's own time",
     "report": "the cost of `schedulearn.job.report`",
     "threads": "steps under a CPU limit, with threads that follow it and without",
@@ -77,6 +78,8 @@ def _arguments(name: str, given: argparse.Namespace) -> tuple[Any, ...]:
     if name in _ON_TRACES:
         chosen = () if name == "simulator" else (given.only,)
         return given.traces.resolve(), given.limit, *chosen
+    if name == "goodput":
+        return (given.traces.resolve(),)
     if name == "decisions":
         return given.traces.resolve(), given.write
     if name == "load":
