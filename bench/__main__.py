@@ -31,6 +31,7 @@ BENCHMARKS = {
     "commands": "the command line's own time",
     "report": "the cost of `schedulearn.job.report`",
     "threads": "steps under a CPU limit, with threads that follow it and without",
+    "noise": "what measuring the noise of gradients costs a step",
     "waiting": "steps of trainings side by side, with threads that spin while they wait and without",
     "points": "a million points in one series",
     "monitoring": "what looking at 50 workers costs: processes and containers",

@@ -144,12 +144,12 @@ class Crew:
         self._token = api.begin(attempt)
         self.workers: dict[int, Program] = {}
 
-    def regroup(self, generation: int, members: Sequence[int], ranks: Sequence[int]) -> None:
-        """Write the control files of these workers, as the executor does."""
+    def regroup(self, generation: int, members: Sequence[int], ranks: Sequence[int], **more: Any) -> None:
+        """Write the control files of these workers, as the executor does; `more` is in them, too."""
         for rank in ranks:
             place = self.place(rank)
             place.mkdir(parents=True, exist_ok=True)
-            content = {"cpus": 1.0, "threads": 1, "memory": None, "world_size": len(members)}
+            content = {"cpus": 1.0, "threads": 1, "memory": None, "world_size": len(members), **more}
             (place / "new").write_text(json.dumps({**content, "generation": generation, "members": list(members)}))
             (place / "new").replace(place / "control.json")
 

@@ -21,6 +21,9 @@ class Control:
     generation: int = 0  # grows with every change of the members
     members: tuple[int, ...] = (0,)  # the ranks of the workers that belong to the group, ascending
 
+    batches: tuple[int, int] | None = None  # the batch sizes that the scheduler may choose from; None: it does not
+    batch: int | None = None  # that it has chosen, of all workers together
+
     @property
     def world_size(self) -> int:
         return len(self.members)
@@ -73,7 +76,14 @@ def parse(data: Any) -> Control:
         memory=_maybe(int, data.get("memory")),
         generation=int(data.get("generation", 0)),
         members=tuple(range(int(data.get("world_size", 1))) if members is None else sorted(map(int, members))),
+        batches=_maybe(_pair, data.get("batches")),
+        batch=_maybe(int, data.get("batch")),
     )
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    least, most = map(int, value)
+    return least, most
 
 
 def _maybe(kind: Any, value: Any) -> Any:

@@ -38,12 +38,25 @@ class Plan:
 
     def batch(self, step: int) -> tuple[int, list[int]]:
         """The epoch of a step (both count from 0), and the samples that all workers together take in it."""
+        return self.next(self.seen(step), self.batch_size)
+
+    def seen(self, step: int) -> int:
+        """How many samples come before a step of `batch_size`."""
         epoch, in_epoch = divmod(at_least(0, "step", step), self.steps_per_epoch)
-        start = in_epoch * self.batch_size
-        end = min(start + self.batch_size, self.samples)
+        return epoch * self.samples + in_epoch * self.batch_size
+
+    def next(self, seen: int, size: int) -> tuple[int, list[int]]:
+        """The epoch after so many samples, and the next ones of it, no more than `size`."""
+        epoch, start = divmod(seen, self.samples)
+        end = min(start + size, self.samples)
         if not self.shuffle:
             return epoch, list(range(start, end))
         return epoch, self._order_of(epoch)[start:end].tolist()
+
+    def steps(self, seen: int) -> int:
+        """How many steps of `batch_size` so many samples take, from the start."""
+        epoch, start = divmod(seen, self.samples)
+        return epoch * self.steps_per_epoch - (-start // self.batch_size)
 
     def _order_of(self, epoch: int) -> array[int]:
         if self._order is None or self._order[0] != epoch:

@@ -36,6 +36,7 @@ def present_limits(launch: Launch, machine_cores: float) -> dict[str, object]:
         "cpus": launch.cpu_limit,
         "threads": threads_for(launch.cpu_limit, machine_cores),
         "memory": launch.spec.resources.memory,
+        **({"batches": [batches.min, batches.max]} if (batches := launch.spec.batch) else {}),
         **group_values(launch.group or Group(0, tuple(range(launch.world_size)))),
     }
 
