@@ -114,17 +114,18 @@ def measure(traces: Path, limit: float, only: str = "") -> Figures:
             figures.note(f"{case.name} is left out: no {case.trace} in {traces} (--traces DIR says where traces are)")
             continue
         guessed = _simulated(case.study(traces, oracle=False), min(limit, _MOST))
-        known = _simulated(case.study(traces, oracle=True), min(limit, _MOST))
-        rows = [{**row, "known": (known[name] or {}).get("avg_jct")} for name, row in guessed.items() if row]
         late = [name for name, row in guessed.items() if not row]
+        known = _simulated(case.study(traces, oracle=True), min(limit, _MOST), late)
+        rows = [{**row, "known": (known[name] or {}).get("avg_jct")} for name, row in guessed.items() if row]
         for row in rows:
             figures.add(f"{case.name}, {row['policy']}", row["avg_jct"], "s")
         _write(case, _section(case, rows, late, min(limit, _MOST)))
     return figures
 
 
-def _simulated(study: Study, limit: float) -> dict[str, Row | None]:
-    return {choice.label: _alone(study, choice, limit) for choice in study.choices}
+def _simulated(study: Study, limit: float, but: Sequence[str] = ()) -> dict[str, Row | None]:
+    """Each policy, but for these."""
+    return {choice.label: _alone(study, choice, limit) for choice in study.choices if choice.label not in but}
 
 
 def _alone(study: Study, choice: Choice, limit: float) -> Row | None:
