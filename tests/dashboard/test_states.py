@@ -33,7 +33,7 @@ EMPTY = {
     "/jobs": ["No job yet. Start one: ", "schedulearn run -- python train.py", "fill in a form"],
     "/timeline": ["No job ran in this time.", "Submit one"],
     "/submit": ["Enter a command."],
-    "/policies": ["Replay a workload under several policies"],
+    "/policies": ["See when the jobs of this moment would end under several policies, or replay a workload."],
     "/results": ["No report yet.", "Policies", "schedulearn experiment run fixed-3"],
 }
 MISSING = {
@@ -52,6 +52,9 @@ def test_a_fresh_service_says_what_to_do_next(page: Page, client: Client) -> Non
         for some in words:
             page.wait_for(some)
     page.open(f"{client.url}/policies")
+    page.click("Compare")
+    page.wait_for("no job runs or waits")
+    page.script("document.querySelectorAll('.q-radio')[1].click()")
     page.click("Compare")
     page.wait_for("the service has not run any job to its end yet")
 
