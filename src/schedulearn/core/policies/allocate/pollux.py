@@ -57,6 +57,8 @@ class Pollux(Allocate):
         """The workers of each job that has some; where is noted for the place stage."""
         waiting = islice(allocation.waiting(all_of_them=True), int(allocation.slots))
         jobs, nodes = [*allocation.running.in_order(), *waiting], list(allocation.nodes)
+        if not jobs:
+            return {}  # nothing can be given at all
         used = Counter[str]()
         for job in allocation.running.values():
             used.update({node: n * job.shape.slots for node, n in _there(job).items()})
