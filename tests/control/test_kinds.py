@@ -176,6 +176,6 @@ def test_one_that_asks_for_a_little_less_than_the_others_of_its_kind(
     w.submit(job(1, cpus=5.9, memory=int(5.9e9)))
     w.started(1)
     assert w.submit(job(2, **more), job(3, **more)) == []
-    fits = 4 if preset == "elastic-fifo" or less.get("workers") != (8, 9, 9) else None
+    fits = 4 if preset != "fifo" or less.get("workers") != (8, 9, 9) else None
     assert w.submit(job(4, **less)) == ([fits] if fits else [])
     assert w.submit(job(5, **more)) == []

@@ -111,11 +111,11 @@ def test_a_source_is_believed_again_when_jobs_alike_have_become_bad_guides() -> 
 
     for number in range(100):
         run(number, 300, 100.0)
-    assert not estimates.trust.believes("steps")
+    assert not estimates.trust.always_believes("steps")
     again = next(
         number
         for number in range(100)
         if run(1000 + number, 1000 + 500 * (number % 2), 1000.0 + 500 * (number % 2))
-        or estimates.trust.believes("steps")
+        or estimates.trust.always_believes("steps")
     )
     assert again <= 20

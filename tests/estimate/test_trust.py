@@ -49,3 +49,16 @@ def test_only_the_first_word_counts_and_only_once() -> None:
     trust.ended(1, 100.0)
     assert trust.errors == {"steps": SourceErrors(1, pytest.approx(0.1), pytest.approx(1.0), believed=True)}
     assert not trust.is_noted(1, "steps")
+
+
+def test_it_is_measured_against_what_would_be_asked_in_its_place() -> None:
+    trust = Trust()
+    for job in range(9):
+        trust.note(job, "steps", 150.0, 110.0, "jobs of the same name")
+        trust.note(100 + job, "steps", 150.0, 1000.0, "all jobs")
+        trust.ended(job, 100.0)
+        trust.ended(100 + job, 100.0)
+    assert not trust.believes("steps", "jobs of the same name")
+    assert trust.believes("steps", "all jobs"), "strangers tell even less"
+    assert trust.believes("steps", "jobs of the same user"), "of which nothing is known yet"
+    assert trust.errors["steps"].count == 18

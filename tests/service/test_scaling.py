@@ -75,7 +75,7 @@ def shrink(bench: Bench, trains: Trains) -> JobId:
 
 
 def measured(bench: Bench) -> dict[tuple[int, int], float]:
-    return {(job, workers): seconds for job, _, _, workers, seconds in bench.store.setting("step_times", [])}
+    return {(one[0], one[3]): one[4] for one in bench.store.setting("step_times", [])}
 
 
 def speedup(bench: Bench, job: JobId) -> float:
@@ -208,7 +208,7 @@ class Hot:
 
     @property
     def times(self) -> dict[int, float]:
-        return {workers: seconds for _, _, _, workers, seconds in self.store.setting("step_times", [])}
+        return {one[3]: one[4] for one in self.store.setting("step_times", [])}
 
 
 @pytest.fixture
@@ -234,3 +234,18 @@ def test_one_that_ended_or_was_told_to_leave_takes_part_no_more(hot: Hot) -> Non
     hot.attempt.workers[1].ended_at = hot.clock.now()
     hot.steps(12, 8.0)
     assert hot.times == {2: pytest.approx(4.0), 1: pytest.approx(8.0)}
+
+
+def test_what_one_job_showed_at_a_size_serves_the_next_that_runs_the_same(bench: Bench) -> None:
+    first = elastic(bench, name="net", steps=100)
+    first.steps(5, 3.0)
+    for worker in bench.store.attempts_of(first.job)[-1].workers:
+        bench.exited(str(worker.id))
+    bench.cycle()
+    row = bench.store.job(bench.submit(name="net", workers=(1, 1, 2), preemptible=Preemptible.YES, steps=100))
+    assert row is not None
+    second = row.job
+    facts = LiveFacts(bench.store)
+    estimate = facts.estimate(second, bench.clock.now())
+    assert estimate is not None
+    assert (estimate.expected, estimate.source) == (pytest.approx(300 * ASSUMED), "steps at the pace of its program")

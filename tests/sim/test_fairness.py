@@ -101,7 +101,7 @@ def test_every_report_tells_it(tmp_path: Path) -> None:
     assert "<h2>Fairness</h2>" in text
     assert "Starved under fifo: " in text
     assert "Use by user under fifo" in text
-    jobs = write_csv(tmp_path, study, [result])[1]
+    jobs = write_csv(tmp_path, [(study, result)])[1]
     with jobs.open() as file:
         told = [(row["user"], float(row["slowdown"]), float(row["rho"])) for row in csv.DictReader(file)]
     assert told == [("ann", 1.0, pytest.approx(10_000 / 10_100)), ("bob", 100.99, pytest.approx(50.495))]

@@ -48,6 +48,8 @@ _OPTIONS = (
     _Option("oracle", bool, False, "", "Policies know true durations, speed-ups and restart costs."),
     _Option("elastic", bool, False, "",
             "Let jobs without a range of workers have 1 to twice as many as they ask for."),
+    _Option("fixed", bool, False, "", "Let every job keep the size that it asks for, whatever its trace says."),
+    _Option("uninterrupted", bool, False, "", "Let no job be stopped, moved or resized once it runs."),
     _Option("goodput", bool, False, "", "Let the jobs of a pollux workload leave their batch size to the scheduler."),
     _Option("restart_cost", str, "0", "S", "Time lost when a job starts again."),
     _Option("first_start", str, "0", "S", "Time lost when a job starts for the first time."),

@@ -6,6 +6,8 @@ from schedulearn.core.estimate.features import Features
 from schedulearn.core.estimate.history import History
 from schedulearn.core.estimate.remaining import Estimate, remaining_by_steps
 
+PACE = "steps at the pace of its program"
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -18,7 +20,7 @@ class Facts:
     ran_till_step: float | None = None  # seconds, when it had just done `step`; None: now
     step: float | None = None  # the last one it reported
     steps: int | None = None  # total, if known
-    step_time: float | None = None  # seconds of a step now; None: the mean so far
+    step_time: float | None = None  # seconds of a step now; None: the mean so far, if it has reported
     flat: Estimate | None = None  # the step at which its metric flattens (see `loss`); None: not known
     features: Features = field(default_factory=dict)  # see `history.Finished`
     time_left: float | None = None  # seconds until its time limit
@@ -47,10 +49,20 @@ def by_history(facts: Facts, history: History) -> Estimate | None:
 
 
 def _by_steps(facts: Facts) -> Estimate | None:
-    if not facts.steps or facts.step is None:
+    if not facts.steps:
         return None
+    if facts.step is None:
+        return _by_pace(facts.steps, facts.step_time, facts.ran)
     found = remaining_by_steps(facts.ran - facts.since_step, facts.step, facts.steps, facts.step_time)
     return found.after(-facts.since_step).at_least(0.0) if found else None
+
+
+def _by_pace(steps: int, step_time: float | None, ran: float) -> Estimate | None:
+    """Before its own first report: so many steps, each as long as in jobs that run the same."""
+    if step_time is None:
+        return None
+    whole = steps * step_time
+    return Estimate(whole / 2, whole, whole * 2, PACE).after(-ran).at_least(0.0) if ran < whole else None
 
 
 def _by_loss_or_history(facts: Facts, history: History | None) -> Estimate | None:

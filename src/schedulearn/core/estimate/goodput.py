@@ -181,6 +181,10 @@ class Goodputs:
         """Whether the speed-up was seen, not assumed."""
         return self._answer(job) is not None and self._models[kind_of(job)].several
 
+    def measured_up_to(self, job: Job) -> int:
+        """The largest number of workers at which its kind was measured, where it was at several; else 0."""
+        return self._models[kind_of(job)].largest if self.is_measured(job) else 0
+
     def _answer(self, job: Job) -> _Answer | None:
         kind, batches = kind_of(job), job.spec.batch
         noise = self._noise.get(job.id, self.noises.get(kind))

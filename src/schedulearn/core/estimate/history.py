@@ -90,6 +90,8 @@ class History:
         """`keep` jobs are remembered of each group, `keep_all` altogether."""
         self._keep, self._keep_all = max(LEAST_JOBS, keep), max(LEAST_JOBS, keep_all)
         self._groups: dict[Key, _Group] = {}
+        self._names: dict[str, float] = {}  # the median of each
+        self._middles: list[float] = []  # the same, sorted
         self._latest: deque[Entry] = deque()
         self._learned = 0
 
@@ -109,6 +111,7 @@ class History:
             group.add(entry)
             if len(group.entries) > self._keep:
                 group.drop_oldest()
+        self._note_name(job.name)
         if len(self._latest) > self._keep_all:
             self._forget(self._latest.popleft())
 
@@ -125,6 +128,9 @@ class History:
         for key, source in _levels(user, name, gpus):
             group = self._groups.get(key)
             if group is not None and len(group.seconds) >= LEAST_JOBS:
+                if not key and name and len(self._middles) >= LEAST_JOBS:
+                    # Another name is another kind of job: each counts once, however often it has run.
+                    return _left(self._middles, max(0.0, ran), "jobs of other names")
                 return _left(group.seconds, max(0.0, ran), source)
         return None
 
@@ -144,6 +150,17 @@ class History:
         groups = (self._groups.get(key) for key in ((user, name), (name,)) if name)
         return next((trend for group in groups if group and (trend := group.trend(wanted))), None)
 
+    def _note_name(self, name: str) -> None:
+        """Its median is another now."""
+        if not name:
+            return
+        before = self._names.pop(name, None)
+        if before is not None:
+            del self._middles[bisect_left(self._middles, before)]
+        if (group := self._groups.get((name,))) and group.seconds:
+            middle = self._names[name] = group.seconds[len(group.seconds) // 2]
+            insort(self._middles, middle)
+
     def _forget(self, entry: Entry) -> None:
         """Out of all groups that still have it: it is the oldest of them all, so it is each group's oldest."""
         job = entry[1]
@@ -153,6 +170,7 @@ class History:
                 group.drop_oldest()
             if not group.entries:
                 del self._groups[key]
+        self._note_name(job.name)
 
 
 def _levels(user: str, name: str, gpus: int) -> Iterator[tuple[Key, str]]:

@@ -17,7 +17,7 @@ from schedulearn.core.estimate.loss import Flattening, Points
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.estimate.trust import Trust
 
-_OWN = ("steps", "loss curve")  # sources that speak of the job itself
+_OWN = ("steps", combine.PACE, "loss curve")  # sources that speak of the job itself
 _STEADY = 5.0  # steps after which their mean tells more than what was before
 _MOST_KNOWN = 20_000  # jobs whose way is remembered
 ASSUMED_PENALTY = 0.1  # of speed, for workers on several nodes: what a fast network costs most jobs
@@ -30,7 +30,6 @@ class Seen(NamedTuple):
     at: float  # when that was
     reports: int  # so far
     points: Callable[[int], Points]  # at least so many of them, as (step, value)
-    step_time: float | None = None  # seconds of a step, where more is known than the mean so far
 
 
 @dataclass(slots=True)
@@ -62,10 +61,14 @@ class JobEstimates:
         self._ways: dict[JobId, _Way] = {}
         self.trust = Trust()
 
-    def remaining(self, job: Job, seen: Seen | None, history: History, now: float) -> Estimate | None:
-        """Seconds that it still runs, once it runs; None where nothing is known."""
+    def remaining(
+        self, job: Job, seen: Seen | None, history: History, now: float, step_time: float | None = None
+    ) -> Estimate | None:
+        """Seconds that it still runs, once it runs; None where nothing is known. `step_time`: seconds of a step at the
+        size that it wants, where more is known than the mean so far."""
         worked = job.worked.at(now)
         till = _worked_till(seen, job, worked) if seen else None
+        pace = self._pace(job, seen, worked if till is None else till) if seen else None
         facts = combine.Facts(
             job.user,
             job.spec.name,
@@ -74,7 +77,7 @@ class JobEstimates:
             ran_till_step=till,
             step=seen.step if seen else None,
             steps=job.spec.steps,
-            step_time=self._step_time(job, seen, worked if till is None else till) if seen else None,
+            step_time=step_time or pace,
             flat=self._flat(job, seen),
             features=_features(job),
             time_left=None if job.time_limit is None else max(0.0, job.time_limit - job.ran.at(now)),
@@ -88,23 +91,25 @@ class JobEstimates:
         """It has succeeded: what was told of it is compared with what it took."""
         self.trust.ended(job.id, job.worked.at(now))
 
-    def _step_time(self, job: Job, seen: Seen, worked: float) -> float | None:
+    def _pace(self, job: Job, seen: Seen, worked: float) -> float | None:
         """Steps that were done again, or from nothing, do not make a step look longer."""
         if job.id not in self._ways and len(self._ways) >= _MOST_KNOWN:
             self._ways.clear()
-        pace = self._ways.setdefault(job.id, _Way()).pace(seen.step, worked)
-        return pace if seen.step_time is None else seen.step_time
+        return self._ways.setdefault(job.id, _Way()).pace(seen.step, worked)
 
     def _believed(self, job: Job, facts: combine.Facts, found: Estimate, history: History) -> Estimate | None:
-        """What it tells of itself, unless that has been worse than what jobs like it tell."""
-        believed, is_noted = self.trust.believes(found.source), self.trust.is_noted(job.id, found.source)
-        if believed and is_noted:
+        """What it tells of itself, unless that has been worse than what would be known without it."""
+        is_noted = self.trust.is_noted(job.id, found.source)
+        if is_noted and self.trust.always_believes(found.source):
             return found
         without = combine.by_history(facts, history)
+        other = without.source if without else ""
         if not is_noted:
             told = facts.ran + without.expected if without else None
-            self.trust.note(job.id, found.source, facts.ran + found.expected, told)
-        return found if believed or without is None else combine.within_limit(facts, without)
+            self.trust.note(job.id, found.source, facts.ran + found.expected, told, other)
+        if without is None or self.trust.believes(found.source, other):
+            return found
+        return combine.within_limit(facts, without)
 
     def work(self, job: Job, seen: Seen | None, used: float, per_step: float | None) -> Estimate | None:
         """The same in core-seconds, by what it has used so far, in all and for a step; None: its steps do not tell."""

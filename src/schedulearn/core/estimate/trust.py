@@ -1,4 +1,8 @@
-"""Which sources of estimates are to be believed: each is scored when a job ends, against what else was known."""
+"""Which sources of estimates are to be believed: each is scored when a job ends, against what else was known.
+
+What else was known counts: what a job's steps tell may be worse than what five runs of the same program took, and
+still be far better than the durations of strangers.
+"""
 
 import math
 import statistics
@@ -12,8 +16,10 @@ _JUDGED = 30  # of these decide whether it is believed: what has changed should 
 _MOST_OPEN = 20_000  # jobs whose end is awaited
 
 
-Scores = Mapping[str, Sequence[Sequence[float]]]  # of each source the latest: its error, and the one without it
-Told = tuple[int, str, float, float | None]  # a prediction: of which job, by which source, what, and without it
+_AGAINST = " | "  # between a source and the other that would be asked in its place
+
+Scores = Mapping[str, Sequence[Sequence[float]]]  # of each such pair the latest: the error, and the one without it
+Told = tuple[int, str, float, float | None, str]  # of which job, by which source, what; without it, and by which other
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,8 @@ class Trust:
 
     def __init__(self, scores: Scores | None = None, told: Iterable[Told] = ()) -> None:
         """What was kept of an earlier life."""
-        self._open: dict[int, dict[str, tuple[float, float | None]]] = {}  # by job and source: told, and without it
+        # By job and source: what it told, what was known without it, and from where.
+        self._open: dict[int, dict[str, tuple[float, float | None, str]]] = {}
         self._scores: dict[str, deque[tuple[float, float]]] = defaultdict(lambda: deque(maxlen=_KEPT))
         self._believed: dict[str, bool] = {}  # as it follows from the scores; asked at each decision
         self.changes = 0  # so far: what was kept of it is older if there have been more
@@ -60,40 +67,55 @@ class Trust:
         """Whether some source has told something of it."""
         return job in self._open
 
-    def note(self, job: int, source: str, told: float, without: float | None) -> None:
-        """`without`: what would be known if the source said nothing."""
+    def note(self, job: int, source: str, told: float, without: float | None, other: str = "") -> None:
+        """`without`: what would be known if the source said nothing, and which `other` source would say so."""
         if len(self._open) >= _MOST_OPEN:
             self._open.clear()
-        self._open.setdefault(job, {})[source] = told, without
+        self._open.setdefault(job, {})[source] = told, without, other
         self.changes += 1
 
     def ended(self, job: int, true: float) -> None:
         """It succeeded after so long."""
-        for source, (told, without) in self._open.pop(job, {}).items():
+        for source, (told, without, other) in self._open.pop(job, {}).items():
             self.changes += 1
             if without is not None:
-                self._scores[source].append((_error(told, true), _error(without, true)))
-                self._believed.pop(source, None)
+                pair = source + _AGAINST + other
+                self._scores[pair].append((_error(told, true), _error(without, true)))
+                self._believed.pop(pair, None)
 
     def forget(self, job: int) -> None:
         """It ended in another way."""
         self._open.pop(job, None)
 
-    def believes(self, source: str) -> bool:
-        """Unless it has lately done worse than what is known without it."""
-        if source not in self._believed:
-            latest = list(self._scores[source])[-_JUDGED:] if source in self._scores else []
+    def believes(self, source: str, other: str = "") -> bool:
+        """Unless it has lately done worse than the other, which would be asked in its place."""
+        return self._does_no_worse(source + _AGAINST + other)
+
+    def always_believes(self, source: str) -> bool:
+        """Whatever would be asked in its place."""
+        return all(self._does_no_worse(pair) for pair in self._scores if _source_of(pair) == source)
+
+    def _does_no_worse(self, pair: str) -> bool:
+        if pair not in self._believed:
+            latest = list(self._scores[pair])[-_JUDGED:] if pair in self._scores else []
             own, without = _medians(latest) if len(latest) >= _LEAST else (0.0, 0.0)
-            self._believed[source] = own <= without
-        return self._believed[source]
+            self._believed[pair] = own <= without
+        return self._believed[pair]
 
     @property
     def errors(self) -> Mapping[str, SourceErrors]:
         """Of each source that was scored."""
+        scores: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for pair, latest in self._scores.items():
+            scores[_source_of(pair)] += latest
         return {
-            source: SourceErrors(len(scores), *_medians(scores), self.believes(source))
-            for source, scores in self._scores.items()
+            source: SourceErrors(len(every), *_medians(every), self.always_believes(source))
+            for source, every in scores.items()
         }
+
+
+def _source_of(pair: str) -> str:
+    return pair.partition(_AGAINST)[0]
 
 
 def _medians(scores: Iterable[tuple[float, float]]) -> tuple[float, float]:

@@ -45,6 +45,10 @@ class Facts(Protocol):
     def known(self, job: Job, now: float) -> Known:
         """Which of the facts are measured."""
 
+    def measured_up_to(self, job: Job) -> int:
+        """The largest number of workers at which it, or jobs that run the same, were measured, of several; 0: its
+        speed-up is that of jobs of its name, or assumed."""
+
     def restart_cost(self, job: Job) -> float:
         """Seconds that stopping it and starting it again takes; 0 where that is free."""
 

@@ -32,6 +32,7 @@ from schedulearn.core.domain.job import Attempt, Job
 from schedulearn.core.domain.node import Node
 from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.resources import CPUS, GPUS
+from schedulearn.core.domain.spec import Preemptible
 from schedulearn.core.domain.states import JobState, StopReason
 from schedulearn.core.domain.target import reached
 from schedulearn.core.policies.notes import Note
@@ -64,6 +65,8 @@ class SimOptions:
     locality_penalty: float = (
         0.0  # part of its speed that a job loses on several nodes, whichever, unless that was measured
     )
+    fixed: bool = False  # every job keeps the size that its user asked for
+    uninterrupted: bool = False  # no job may be stopped, moved or resized once it runs
     gpu_use: float = 1.0  # the part of its GPUs that a job keeps busy, where the trace does not know
     node_mtbf: float = 0.0  # mean seconds between two failures of a node; 0: none
     node_repair: float = 3600.0  # seconds until it is back
@@ -138,7 +141,12 @@ class Simulation:
         self._packing = Packing(self.models, self.options.gpu_use) if policy.order.packs else None
         self._locality = Locality(nodes, self.options.locality_penalty)
         largest = max((node.usable[CPUS] for node in nodes), default=0.0)
-        self._specs = SpecMaker(elastic=policy.allocate.elastic, counts_cores=policy.counts_cores, cores=largest)
+        self._specs = SpecMaker(
+            elastic=policy.allocate.elastic and not self.options.fixed,
+            counts_cores=policy.counts_cores,
+            cores=largest,
+            preemptible=Preemptible.NO if self.options.uninterrupted else Preemptible.YES,
+        )
         self._now = 0.0
         self._random = random.Random(self.options.seed)
         self._slots = {pool: sum(node.usable[pool] for node in nodes) for pool in (GPUS, CPUS)}

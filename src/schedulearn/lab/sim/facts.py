@@ -65,6 +65,9 @@ class OracleFacts:
         trace = self._models[job.id].trace
         return Known(True, trace.speedup is not None or trace.adaptive is not None, True, True)
 
+    def measured_up_to(self, job: Job) -> int:
+        return job.shape.workers.max
+
     def restart_cost(self, job: Job) -> float:
         return self._models[job.id].restart_cost
 

@@ -22,7 +22,7 @@ from schedulearn.core.estimate.jobs import ASSUMED_PENALTY, JobEstimates, Seen
 from schedulearn.core.estimate.loss import Points
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.estimate.restarts import GUESS, Restart, RestartCosts
-from schedulearn.core.estimate.scaling import StepTime, StepTimes
+from schedulearn.core.estimate.scaling import StepTime, StepTimes, program_of
 from schedulearn.core.policies.stages import Known
 from schedulearn.lab.sim.adapting import MEASURING, Adapting
 from schedulearn.lab.sim.facts import newest
@@ -48,6 +48,10 @@ class LearnedFacts:
         self._step_times, self._restart_costs = StepTimes(), RestartCosts()
         self._adapting = Adapting()
         self._speeds: list[_News] = []  # that will be known when a job has run like this for a while
+        self._paced: set[str] = (
+            set()
+        )  # programs of which a job has reported a step: before that nobody knows how long one is
+        self._quiet: list[_News] = []  # the same of jobs that keep their size
         self._restarts: list[_News] = []  # that will have been measured when a job is back at work
         self._at_submit: dict[JobId, Estimate | None] = {}
         self._waiting: dict[JobId, tuple[int, float]] = {}  # (attempts so far, seconds)
@@ -57,7 +61,9 @@ class LearnedFacts:
     # --- what policies ask
 
     def estimate(self, job: Job, now: float) -> Estimate | None:
-        return self._estimates.remaining(job, self._seen(self._models[job.id], now), self._history, now)
+        model = self._models[job.id]
+        seen = self._seen(model, now)
+        return self._estimates.remaining(job, seen, self._history, now, self._step_time(model, seen))
 
     def remaining(self, job: Job, now: float) -> float:
         if job.placements:
@@ -84,14 +90,21 @@ class LearnedFacts:
             has_curve = self._adapting.goodputs.is_measured(job)
         else:
             has_curve = self._learned_speedup(job) is not None
-        return Known(self.estimate(job, now) is not None, has_curve, has_cost, False)
+        has_penalty = self._learned_penalty(job) is not None
+        return Known(self.estimate(job, now) is not None, has_curve, has_cost, has_penalty)
+
+    def measured_up_to(self, job: Job) -> int:
+        if job.spec.batch:
+            return self._adapting.goodputs.measured_up_to(job)
+        return self._step_times.measured_up_to(job.id, job.spec.name, program_of(None, job.spec.command))
 
     def restart_cost(self, job: Job) -> float:
         cost = self._learned_cost(job)
         return GUESS if cost is None else cost
 
-    def locality_penalty(self, job: Job) -> float:  # noqa: ARG002 - nothing is measured for single jobs, as live
-        return ASSUMED_PENALTY
+    def locality_penalty(self, job: Job) -> float:
+        penalty = self._learned_penalty(job)
+        return ASSUMED_PENALTY if penalty is None else penalty
 
     def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:
         return newest(self._models[job.id], now, since)
@@ -104,9 +117,10 @@ class LearnedFacts:
     def work(self, job: Job, now: float) -> Estimate | None:
         model = self._models[job.id]
         seen, alone = self._seen(model, now), model.trace.cpus * job.shape.workers.want
-        if seen is None or seen.step_time is None:
+        step_time = self._step_time(model, seen)
+        if seen is None or step_time is None:
             return None
-        return self._estimates.work(job, seen, alone * model.done(now), alone * seen.step_time)
+        return self._estimates.work(job, seen, alone * model.done(now), alone * step_time)
 
     def runs(self, model: JobModel, begins: float, rate: float) -> None:
         job, workers = model.job, model.job.shape.workers
@@ -114,8 +128,10 @@ class LearnedFacts:
             heapq.heappush(self._restarts, (begins, job.id, model.version, rate))
         if job.spec.batch:
             self._adapting.runs(model, begins)
-        elif workers.max > workers.min and job.workers not in self._step_times.of(job.id, job.spec.name):
-            heapq.heappush(self._speeds, (begins + MEASURING, job.id, model.version, rate))
+        elif workers.max > 1 and not self._step_times.knows(job.id, job.workers, _nodes_of(job)):
+            # The speed of a job that keeps its size tells what its placement costs, and nothing by which to decide now.
+            heap = self._speeds if workers.max > workers.min else self._quiet
+            heapq.heappush(heap, (begins + MEASURING, job.id, model.version, rate))
 
     def next_news(self) -> float | None:
         while self._speeds and self._is_stale(self._speeds[0]):
@@ -124,13 +140,15 @@ class LearnedFacts:
 
     def learn(self, now: float) -> bool:
         is_news = self._adapting.learn(self._models, now)
-        for job, rate in self._known_by(self._speeds, now):
-            is_news = True
-            self._step_times.learn(StepTime(job.id, job.user, job.spec.name, job.workers, 1 / rate))
+        news = [*self._known_by(self._speeds, now)]
+        for job, rate in (*news, *self._known_by(self._quiet, now)):
+            seconds, program = self._models[job.id].trace.step / rate, program_of(None, job.spec.command)
+            one = StepTime(job.id, job.user, job.spec.name, job.workers, seconds, program, _nodes_of(job))
+            self._step_times.learn(one)
         for job, _ in self._known_by(self._restarts, now):
             cost = self._models[job.id].restart_cost
             self._restart_costs.learn(Restart(job.id, job.attempt, job.user, job.spec.name, cost))
-        return is_news
+        return is_news or bool(news)
 
     def ended(self, model: JobModel, now: float) -> None:
         """A job has completed: learn from it, and see how far off the guess was."""
@@ -169,7 +187,12 @@ class LearnedFacts:
         if job.spec.batch:
             return self._adapting.goodputs.speedup(job)
         most = job.shape.workers.max
-        return self._step_times.speedup(job.id, job.user, job.spec.name, most) if most > 1 else None
+        program = program_of(None, job.spec.command)
+        return self._step_times.speedup(job.id, job.user, job.spec.name, most, program) if most > 1 else None
+
+    def _learned_penalty(self, job: Job) -> float | None:
+        program = program_of(None, job.spec.command)
+        return self._step_times.locality_penalty(job.id, job.user, job.spec.name, program)
 
     def _learned_cost(self, job: Job) -> float | None:
         return self._restart_costs.cost(job.id, job.user, job.spec.name)
@@ -197,14 +220,22 @@ class LearnedFacts:
         def points(least: int) -> Points:
             return [(part * whole, value) for part, value in curve.points(least)]
 
-        step = part * whole
-        at, blur = model.reached_at(part), self._blur(model, count)
-        step_time = None  # the mean so far
-        if model.trace.cpus:  # where cores are shared: by what its steps took of them
-            step_time = blur * model.trace.duration / whole
-        elif blur != 1.0 and step:
-            step_time = blur * model.job.worked.at(at) / step
-        return Seen(step, at, count, points, step_time)
+        self._paced.add(program_of(None, model.job.spec.command))
+        return Seen(part * whole, model.reached_at(part), count, points)
+
+    def _step_time(self, model: JobModel, seen: Seen | None) -> float | None:
+        """Seconds of a step at the size that it wants, measured; None: the mean so far tells."""
+        job, trace = model.job, model.trace
+        blur = self._blur(model, seen.reports) if seen else 1.0
+        if trace.cpus:  # where cores are shared: by what its steps took of them
+            return blur * trace.step if seen else None
+        program, want = program_of(None, job.spec.command), job.shape.workers.want
+        if job.spec.batch or (seen is None and program not in self._paced):
+            return None
+        known = self._step_times.step_time(job.id, job.spec.name, want, program, self.speedup(job))
+        if blur == 1.0 or seen is None or not seen.step:
+            return known
+        return blur * (known or job.worked.at(seen.at) / seen.step)
 
     def _blur(self, model: JobModel, reports: int) -> float:
         """How far the mean step so far is off the mean of all: the less, the more there were."""
@@ -212,3 +243,7 @@ class LearnedFacts:
             return 1.0
         luck = random.Random(f"{self._seed} {model.job.id} {reports}").gauss(0.0, 1.0)
         return max(0.1, 1.0 + luck * self._step_noise / math.sqrt(reports))
+
+
+def _nodes_of(job: Job) -> int:
+    return len({placement.node for placement in job.placements})

@@ -65,6 +65,8 @@ class JobModel:
         want, places = self.trace.gpus, self.job.placements or self.job.suspended_at
         if not want:
             return 1.0  # how fast it is is for the machine that it shares to say
+        if not places:
+            return 0.0  # its place was given away before it started: its stop follows at once
         there, workers = spread(places), len(places)
         if self.trace.adaptive:
             return self.trace.adaptive.rate(self.phase, there, self.batch)
@@ -242,9 +244,17 @@ class SpecMaker:
     whole cores are given out (`counts_cores`), it asks for as many as it keeps busy.
     """
 
-    def __init__(self, *, elastic: bool, counts_cores: bool = False, cores: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        elastic: bool,
+        counts_cores: bool = False,
+        cores: float = 0.0,
+        preemptible: Preemptible = Preemptible.YES,
+    ) -> None:
         """`cores`: of the largest machine."""
         self._elastic, self._counts_cores, self._cores = elastic, counts_cores, cores
+        self._preemptible = preemptible
         self._made: dict[tuple[object, ...], JobSpec] = {}
 
     def spec(self, trace: TraceJob) -> JobSpec:
@@ -253,18 +263,19 @@ class SpecMaker:
         goal, target = (curve.goal, trace.target) if curve else ("min", None)
         cores = 0.0 if trace.gpus else trace.cpus
         batches = trace.adaptive.batches if trace.adaptive else None
-        key = (trace.name, trace.gpus, trace.workers, cores, trace.one_node, steps, goal, target, batches)
+        size = (trace.gpus, trace.workers, cores, trace.one_node)
+        key = (trace.name, trace.command, size, steps, goal, target, batches)
         if key not in self._made:
             workers, resources = (self._workers(trace), _GPU) if trace.gpus else self._container(trace)
             self._made[key] = JobSpec(
                 trace.name,
-                (),
+                trace.command,
                 launcher=Launcher.HOROVOD if trace.one_node else Launcher.COMMAND,
                 workers=workers,
                 resources=resources,
                 steps=steps,
                 batch=batches,
-                preemptible=Preemptible.YES,
+                preemptible=self._preemptible,
                 metric=Metric(goal=goal),
                 target=target,
             )

@@ -60,6 +60,8 @@ class Request:
     params: Mapping[str, Any] = field(default_factory=dict)
     oracle: bool = False
     elastic: bool = False  # jobs of a trace without ranges can change their size
+    fixed: bool = False  # no job can, whatever its trace says
+    uninterrupted: bool = False  # nor may any be stopped
     restart_cost: str = "0"
     first_start: str = "0"
     rounds: str = "0"
@@ -148,6 +150,8 @@ def prepare(request: Request) -> Study:
     """Read the workload and the cluster, and build every policy once. InvalidSpec says what is wrong."""
     if request.like is not None:
         request = like(request)
+    if request.fixed and request.elastic:
+        raise InvalidSpec("fixed", "jobs cannot keep their size and change it", "either fixed or elastic")
     nodes = _with_network(_cluster(request.cluster), request)
     options = _options(request)
     choices = choose(request.policies, request.stages, request.params, request.seed)
@@ -276,6 +280,8 @@ def _options(request: Request) -> SimOptions:
         raise InvalidSpec("gpu_use", f"{request.gpu_use:g} is not allowed", "above 0, up to 1")
     return SimOptions(
         restart_cost=parse_duration(request.restart_cost, "restart_cost"),
+        fixed=request.fixed,
+        uninterrupted=request.uninterrupted,
         first_start=parse_duration(request.first_start, "first_start"),
         rounds=parse_duration(request.rounds, "rounds"),
         checkpoint_every=parse_duration(request.checkpoint_every, "checkpoint_every"),

@@ -50,6 +50,7 @@ def read(source: Source) -> Rows[TraceJob]:
             duration=seconds,
             gpus=gpus,
             name=model,
+            command=("train", model, f"--batch-size={batch}"),
             workers=(1, min(MOST_WORKERS, speedup.most)),
             speedup=speedup,
             placed=placed,

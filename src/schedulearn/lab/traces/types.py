@@ -24,6 +24,7 @@ class TraceJob:
     gpus: int  # as its user asked
     user: str = ""
     name: str = ""  # model or application
+    command: tuple[str, ...] = ()  # what runs, where the trace tells: jobs that run the same are alike
     deadline: float | None = None  # seconds on the same clock as `arrival`
     workers: tuple[int, int] | None = None  # smallest and largest number of workers; None: the trace does not say
     speedup: SpeedUp | None = None  # measured; None: the assumed one
@@ -38,6 +39,11 @@ class TraceJob:
     announced: float | None = None  # steps its user said it takes, as a part of those it does; None: nothing was said
     batch: int = 0  # size that its user asked for, where the scheduler may choose another (`adaptive`)
     adaptive: "Adaptive | None" = None  # how fast it learns then, instead of `speedup` and `placed`
+
+    @property
+    def step(self) -> float:
+        """Seconds of a step with `gpus` workers: each point of its curve is one. Without a curve it reports none."""
+        return self.duration / len(self.learning) if self.learning else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class Estimator:
         self, job: Job, progress: Progress | None, now: float, step_time: float | None = None
     ) -> Estimate | None:
         """Seconds that it still runs, once it runs; None where nothing is known. `step_time`: None: the mean so far."""
-        return self._current.remaining(job, self._seen(job, progress, step_time), self.history, now)
+        return self._current.remaining(job, self._seen(job, progress), self.history, now, step_time)
 
     def work(self, job: Job, progress: Progress | None, used: float, per_step: float | None) -> Estimate | None:
         """The same in core-seconds, by what it has used so far, in all and for a step; None: its steps do not tell."""
@@ -96,14 +96,14 @@ class Estimator:
             self._is_stale, self._kept = False, self._estimates.trust.changes
         return self._estimates
 
-    def _seen(self, job: Job, progress: Progress | None, step_time: float | None = None) -> Seen | None:
+    def _seen(self, job: Job, progress: Progress | None) -> Seen | None:
         if progress is None:
             return None
 
         def points(_: int) -> Points:
             return [(point.step, point.value) for point in self._store.curve(job.id, progress.metric, _CURVE)]
 
-        return Seen(progress.step, progress.updated_at, progress.count, points, step_time)
+        return Seen(progress.step, progress.updated_at, progress.count, points)
 
 
 class PastJobs:

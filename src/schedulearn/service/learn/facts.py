@@ -72,7 +72,8 @@ class LiveFacts:
     def estimate(self, job: Job, now: float) -> Estimate | None:
         """Seconds that it still runs, once it runs and nothing holds it back; None where nothing is known."""
         progress = self._progress(job, now)
-        return self._estimator.remaining(job, progress, now, self._paces.step_time(job))
+        step_time = self._paces.step_time(job) or self.scaling.step_time(job, self.speedup(job))
+        return self._estimator.remaining(job, progress, now, step_time)
 
     def remaining(self, job: Job, now: float) -> float:
         estimate = self.estimate(job, now)
@@ -87,13 +88,18 @@ class LiveFacts:
 
     def known(self, job: Job, now: float) -> Known:
         has_curve = self.scaling.speedup(job) is not None
-        return Known(self.estimate(job, now) is not None, has_curve, self.restarts.is_measured(job), False)
+        has_penalty = self.scaling.locality_penalty(job) is not None
+        return Known(self.estimate(job, now) is not None, has_curve, self.restarts.is_measured(job), has_penalty)
+
+    def measured_up_to(self, job: Job) -> int:
+        return self.scaling.measured_up_to(job)
 
     def restart_cost(self, job: Job) -> float:
         return self.restarts.cost(job)
 
-    def locality_penalty(self, job: Job) -> float:  # noqa: ARG002 - nothing is measured for single jobs yet
-        return ASSUMED_PENALTY
+    def locality_penalty(self, job: Job) -> float:
+        penalty = self.scaling.locality_penalty(job)
+        return ASSUMED_PENALTY if penalty is None else penalty
 
     def metric(self, job: Job, now: float, since: float = -math.inf) -> float | None:
         progress = self._progress(job, now)

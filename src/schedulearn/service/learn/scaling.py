@@ -8,7 +8,7 @@ from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Attempt, Job, Worker
 from schedulearn.core.domain.speedup import SpeedUp
 from schedulearn.core.domain.states import JobState
-from schedulearn.core.estimate.scaling import StepTime, StepTimes, Stretches
+from schedulearn.core.estimate.scaling import StepTime, StepTimes, Stretches, program_of
 from schedulearn.store import Store
 
 _LOOK_EVERY = 1.0  # seconds between two looks at the steps of running jobs
@@ -25,6 +25,7 @@ class _Footing:
 
     attempt: int
     workers: int
+    nodes: int  # that they are on
     since: float  # when it last changed, and it had settled
     cpus: float  # that each worker may use
 
@@ -55,12 +56,27 @@ class Scaling:
         if key not in self._curves:
             if len(self._curves) >= _MOST_CURVES:
                 self._curves.clear()
-            self._curves[key] = self._known().speedup(job.id, job.user, job.spec.name, most) if most > 1 else None
+            program = program_of(job.spec.image, job.spec.command)
+            known = self._known()
+            self._curves[key] = known.speedup(job.id, job.user, job.spec.name, most, program) if most > 1 else None
         return self._curves[key]
 
     def measured(self, job: Job) -> list[int]:
         """At which numbers of workers."""
-        return sorted(self._known().of(job.id, job.spec.name))
+        return self._known().sizes(job.id, job.spec.name)
+
+    def measured_up_to(self, job: Job) -> int:
+        """The largest size at which it, or jobs that run the same, were measured, of several; else 0."""
+        return self._known().measured_up_to(job.id, job.spec.name, program_of(job.spec.image, job.spec.command))
+
+    def step_time(self, job: Job, curve: SpeedUp) -> float | None:
+        """Seconds of a step with the workers that it wants, of it or of jobs that run the same; None: not known."""
+        program, want = program_of(job.spec.image, job.spec.command), job.shape.workers.want
+        return self._known().step_time(job.id, job.spec.name, want, program, curve)
+
+    def locality_penalty(self, job: Job) -> float | None:
+        program = program_of(job.spec.image, job.spec.command)
+        return self._known().locality_penalty(job.id, job.user, job.spec.name, program)
 
     def refresh(self) -> None:
         """Another process may have learned more."""
@@ -112,7 +128,10 @@ class Scaling:
         runner.mark = step
         runner.stretches = runner.stretches or Stretches()
         median = runner.stretches.add(seconds / steps)
-        return None if median is None else StepTime(job.id, job.user, job.spec.name, footing.workers, median)
+        if median is None:
+            return None
+        program = program_of(job.spec.image, job.spec.command)
+        return StepTime(job.id, job.user, job.spec.name, footing.workers, median, program, footing.nodes)
 
     def _known(self) -> StepTimes:
         if self._times is None:
@@ -126,8 +145,8 @@ def _footing(job: Job, attempt: Attempt) -> _Footing:
     first = min((worker.started_at or 0.0 for worker in there), default=0.0)
     changed = max((max(_moments(worker)) for worker in there), default=0.0)
     settled = changed + _SETTLING if changed > first + _AT_ONCE else changed
-    taking_part = sum(worker.ended_at is None and worker.left_at is None for worker in there)
-    return _Footing(attempt.id.number, taking_part, max(settled, job.ran.since), job.cpus)
+    nodes = [worker.node for worker in there if worker.ended_at is None and worker.left_at is None]
+    return _Footing(attempt.id.number, len(nodes), len(set(nodes)), max(settled, job.ran.since), job.cpus)
 
 
 def _moments(worker: Worker) -> list[float]:

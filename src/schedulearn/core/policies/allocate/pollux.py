@@ -8,7 +8,7 @@ from schedulearn.core.domain.ids import JobId
 from schedulearn.core.domain.job import Job
 from schedulearn.core.policies.place.pollux import NOTE
 from schedulearn.core.policies.solvers.matrices import Player, search
-from schedulearn.core.policies.stages import Allocate, Allocation, Facts, FreeNode
+from schedulearn.core.policies.stages import Allocate, Allocation, FreeNode
 
 
 class Pollux(Allocate):
@@ -46,12 +46,11 @@ class Pollux(Allocate):
             allocation.refuse(job)
         return again
 
-    def enough(self, job: Job, facts: Facts) -> int:
-        workers = job.shape.workers
-        return max(range(workers.min, workers.max + 1), key=facts.speedup(job))
-
     def _is_content(self, job: Job, allocation: Allocation) -> bool:
-        return len(job.placements) == self.enough(job, allocation.facts)
+        """Whether it has as many as it would ever be given."""
+        workers = job.shape.workers
+        best = max(range(workers.min, workers.max + 1), key=allocation.facts.speedup(job))
+        return len(job.placements) == best
 
     def _search(self, allocation: Allocation, pool: str) -> dict[JobId, int]:
         """The workers of each job that has some; where is noted for the place stage."""

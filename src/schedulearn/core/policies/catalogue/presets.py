@@ -178,12 +178,13 @@ PRESETS: dict[str, Preset] = {
         more="Take it where losses jump; it notices later than flowcon that a job has nearly converged.",
     ),
     "schedulearn": Preset(
-        "The shortest job first on each machine, each job where the least work is left, and moves that pay (our own).",
-        order="srjf-aged",
+        "Every worker and every core goes where it brings most; moves and restarts only where they pay (our own).",
+        order="srsf",
+        allocate="price",
         place="least-work",
         share="shortest",
-        migrate="balance",
-        more="It is the default, made for machines that several jobs share; it limits and moves only where that pays.",
+        migrate="tidy",
+        more="It is the default: jobs that may change their size or be interrupted are, where all together gain by it.",
     ),
 }
 

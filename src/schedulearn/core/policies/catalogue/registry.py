@@ -17,12 +17,14 @@ from schedulearn.core.policies.allocate.elastic import Elastic
 from schedulearn.core.policies.allocate.elastic_tiresias import ElasticTiresias
 from schedulearn.core.policies.allocate.ffdl import Ffdl
 from schedulearn.core.policies.allocate.pollux import Pollux
+from schedulearn.core.policies.allocate.price import Price
 from schedulearn.core.policies.allocate.rigid import Rigid
 from schedulearn.core.policies.allocate.strict import Strict
 from schedulearn.core.policies.migrate.balance import Balance
 from schedulearn.core.policies.migrate.consolidate import BRANCH_AND_BOUND, GENETIC, HUNGARIAN, Consolidate
 from schedulearn.core.policies.migrate.repack import Repack
 from schedulearn.core.policies.migrate.specon import Specon
+from schedulearn.core.policies.migrate.tidy import Tidy
 from schedulearn.core.policies.order.edf import Edf
 from schedulearn.core.policies.order.fifo import Fifo
 from schedulearn.core.policies.order.gittins import Gittins
@@ -247,6 +249,20 @@ STAGES: dict[str, dict[str, StageInfo]] = {
                 "seed": whole(0, 2**32 - 1),
             },
         ),
+        "price": StageInfo(
+            Price,
+            "Workers go where they bring most: the speed that each gains times what its job's work holds up.",
+            {
+                "own": number(0.0, 100.0),
+                "fair": number(0.0, 100.0),
+                "horizon": time_span,
+                "stop": number(0.0, 1000.0),
+                "assumed": number(0.05, 1.0),
+                "job_patience": number(0.0, 1e6),
+                "patience_from": seconds,
+                "guarded": number(0.0, 1.0),
+            },
+        ),
         "cores-strict": StageInfo(
             CoresStrict, "Whole cores of one machine: all that a job asked for, or none.", _CORES
         ),
@@ -319,6 +335,11 @@ STAGES: dict[str, dict[str, StageInfo]] = {
             Balance,
             "Jobs move to machines that have less to do, where that shortens completion times by more than it costs.",
             {"balance_every": time_span, "balance_rest": time_span},
+        ),
+        "tidy": StageInfo(
+            Tidy,
+            "As consolidate, and where nothing is to be brought together as balance.",
+            {"consolidate_every": seconds, "balance_every": time_span, "balance_rest": time_span},
         ),
     },
 }
