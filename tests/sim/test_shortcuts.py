@@ -67,7 +67,8 @@ def ends(
     return [(job.serial, job.started, job.ended, job.preemptions, job.resizes) for job in result.jobs]
 
 
-@pytest.mark.parametrize("preset", sorted(PRESETS))
+# pollux searches each minute; where there is room for all, jobs are meant to start in between without it.
+@pytest.mark.parametrize("preset", sorted(PRESETS.keys() - {"pollux"}))
 @settings(max_examples=30, deadline=None)
 @given(
     _workloads,
