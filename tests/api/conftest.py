@@ -3,7 +3,6 @@
 import http.client
 import socket
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,6 +24,10 @@ from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.service.common.auth import hash_token
 from schedulearn.service.gateway.gateway import Gateway
 from schedulearn.store import Cycle, Store, open_store
+from support.scratch import tmp_path
+from support.waiting import wait_until
+
+__all__ = ["tmp_path"]
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # newer starlettes would rather have another HTTP client
@@ -211,7 +214,7 @@ def live(world: World) -> Iterator[Live]:
     listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
-    wait_for(lambda: server.started)
+    wait_until(lambda: server.started)
     live = Live("127.0.0.1", listening.getsockname()[1])
     yield live
     world.gateway.close()
@@ -223,14 +226,6 @@ def live(world: World) -> Iterator[Live]:
     assert not thread.is_alive(), "open streams must not keep the service from stopping"
 
 
-def wait_for(condition: Any) -> None:
-    """Wait for something that no event announces."""
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.01)
-
-
 @pytest.fixture
 def eventually() -> Any:
-    return wait_for
+    return wait_until

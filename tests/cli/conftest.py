@@ -18,6 +18,9 @@ import pytest
 from schedulearn.cli.main import main
 from support.application import TOKENS, Api, Application, Snapshot, busy, peopled
 from support.quick import QuickProcess
+from support.scratch import tmp_path
+
+__all__ = ["tmp_path"]
 
 
 @pytest.fixture(scope="session")

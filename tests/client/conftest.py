@@ -1,9 +1,8 @@
-"""A small real HTTP service that a test scripts, and a deadline helper."""
+"""A small real HTTP service that a test scripts."""
 
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,14 +11,6 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Return once the condition holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
 
 
 @dataclass

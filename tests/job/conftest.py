@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,19 +18,12 @@ import pytest
 
 import schedulearn
 from support.elastic import Starter
+from support.waiting import wait_until
 
 SOURCE = Path(schedulearn.__file__).parent.parent
 TOKEN = "sl_of-this-attempt"
 # A test is not about the speed of the service beside it, unless it says so.
 _LASTS = "from schedulearn.job import reporter, sender; reporter._AT_EXIT = sender._TIMEOUT = %r"
-
-
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Return once the condition holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
 
 
 class Service:
@@ -227,7 +219,7 @@ def read_spool() -> Callable[[Path], list[dict[str, Any]]]:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool]], None]:
-    return until
+    return wait_until
 
 
 @pytest.fixture(scope="session")

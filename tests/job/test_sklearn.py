@@ -8,6 +8,7 @@ import pytest
 from support.installed import needs
 
 needs("sklearn")
+pytestmark = pytest.mark.slow  # to load it
 Run = Callable[..., Any]
 
 PROGRAM = """

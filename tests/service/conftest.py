@@ -8,6 +8,9 @@ import pytest
 from schedulearn.service.common.config import DataFolder
 from schedulearn.store import Store, open_store
 from support.clock import HandClock
+from support.scratch import tmp_path
+
+__all__ = ["tmp_path"]
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,9 @@ from schedulearn.core.domain.states import JobState
 from schedulearn.store import Cycle, Store, open_store
 from schedulearn.store.tables import metadata
 from support.postgresql import PROGRAMS, PostgreSQL
+from support.scratch import tmp_path
+
+__all__ = ["tmp_path"]
 
 _numbers = count(1)
 AT = 1_700_000_000.25

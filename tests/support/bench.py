@@ -21,6 +21,7 @@ from schedulearn.core.domain.spec import JobSpec
 from schedulearn.executors.common import logs
 from schedulearn.executors.common.paths import WorkerPaths
 from support.deeds import Deed
+from support.waiting import wait_until
 
 DEADLINE = 60.0  # only reached when something is broken
 NODE = Node(NodeName("here"), capacity=Resources(cpus=os.cpu_count() or 1, memory=8e9))
@@ -57,11 +58,7 @@ class Recorder:
 
 def until(true: Callable[[], Any], what: str = "") -> Any:
     """Wait for something that no event tells."""
-    deadline = time.monotonic() + DEADLINE
-    while not (value := true()):
-        assert time.monotonic() < deadline, f"never came true: {what or true}"
-        time.sleep(0.01)
-    return value
+    return wait_until(true, DEADLINE, what)
 
 
 class Workbench:

@@ -3,7 +3,7 @@
 import pytest
 
 # A fixture, or the folder of a test, and the marker that follows from it.
-FIXTURES = {"daemons": "docker", "browser": "browser"}
+FIXTURES = {"daemons": "docker", "browser": "browser", "site": "slow"}
 FOLDERS = {"e2e": "slow", "faults": "slow", "live": "slow"}
 LONG = ("docker", "slow", "browser")
 

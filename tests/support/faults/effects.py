@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from schedulearn.core.domain.errors import StoreError
 from schedulearn.service.common.config import DataFolder
 from schedulearn.store import Store, open_store
-from schedulearn.store.condition import Deed
+from schedulearn.store.condition import Access
 
 
 class Crash(BaseException):
@@ -67,14 +67,14 @@ def opened(folder: DataFolder, effects: Effects) -> Store:
     database.engine.dispose()
     read, write = database.read, database.write
 
-    def fails(deed: Deed, why: str) -> NoReturn:
+    def fails(deed: Access, why: str) -> NoReturn:
         database.condition.failed(deed, why, time.monotonic() - 1.0)
         raise StoreError(why)
 
     @contextmanager
     def reading() -> Iterator[sa.Connection]:
         if effects.outage == "refuses":
-            fails(Deed.READ, "the store is away")
+            fails(Access.READ, "the store is away")
         with read() as connection:
             yield connection
 
@@ -82,12 +82,12 @@ def opened(folder: DataFolder, effects: Effects) -> Store:
     def writing() -> Iterator[sa.Connection]:
         effects.step()
         if effects.outage == "refuses":
-            fails(Deed.BEGIN, "the store is away")
+            fails(Access.BEGIN, "the store is away")
         with write() as connection:
             yield connection
         effects.step()
         if effects.outage == "forgets":
-            fails(Deed.WRITE, "the store went away before it said that it had written")
+            fails(Access.WRITE, "the store went away before it said that it had written")
 
     database.read, database.write = reading, writing  # type: ignore[method-assign]
     return store

@@ -9,13 +9,12 @@ from pathlib import Path
 from support.faults.invariants import broken
 from support.faults.run import Run
 from support.faults.schedule import Event, Schedule
-
-SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None  # in memory, where there is such a place
+from support.scratch import in_memory
 
 
 def played(schedule: Schedule) -> list[str]:
     """What is wrong after this schedule; nothing, as a rule."""
-    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
+    with tempfile.TemporaryDirectory(dir=in_memory()) as folder:
         run = Run(schedule, Path(folder) / "data")
         try:
             run.play()
