@@ -291,4 +291,9 @@ def test_where_memory_does_for_fewer_workers_a_job_runs_with_fewer(preset: str, 
         w.started(number + 10)
     w.submit(job(1, memory=10**9, workers=(1, 2, 8), preemptible=Preemptible.YES))
     w.settle()
+    if not w.job(1).workers:  # a policy that searches now and then
+        assert w.state.wake_at is not None
+        w.now = w.state.wake_at
+        w.cycle(ev.Tick(w.now))
+        w.settle()
     assert w.job(1).workers >= 1
