@@ -298,6 +298,7 @@ def test_pause_resume_and_forget_of_the_unknown_do_nothing(make: Any, bench: Any
     executor.pause(launch.worker, launch.node)
     executor.resume(launch.worker, launch.node)
     executor.regroup(launch.worker, launch.node, Group(1, ()))
+    executor.set_batch(launch.worker, launch.node, 64)
     executor.forget(JobId(99))
     executor.start(launch)
     assert bench.ended(launch).ok

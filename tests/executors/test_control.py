@@ -5,7 +5,9 @@ import json
 import pytest
 
 from schedulearn.core.domain.group import Group
-from schedulearn.executors.common.control import leads, with_group
+from schedulearn.core.domain.usage import Limits
+from schedulearn.executors.common.control import control_text, leads, with_batch, with_group
+from schedulearn.job.control import parse
 
 KNOWN = b'{"cpus": 2.0, "threads": 2, "memory": null, "world_size": 2, "generation": 3, "members": [0, 2]}'
 
@@ -38,3 +40,12 @@ def test_a_newer_one_is_written_and_the_rest_is_kept(known: bytes, rest: dict[st
 )
 def test_who_leads(known: bytes, rank: int, first: bool) -> None:
     assert leads(known, rank) is first
+
+
+def test_a_batch_size_stays_while_limits_and_group_change() -> None:
+    known = with_batch(KNOWN[:-1] + b', "batches": [32, 512]}', 64)
+    regrouped = with_group(control_text(known, Limits(cpus=1.0), 4.0), Group(4, (0, 1)))
+    assert regrouped
+    control = parse(json.loads(regrouped))
+    assert (control.batches, control.batch, control.members, control.cpus) == ((32, 512), 64, (0, 1), 1.0)
+    assert (parse(json.loads(KNOWN)).batches, parse(json.loads(KNOWN)).batch) == (None, None)

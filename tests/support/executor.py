@@ -46,6 +46,9 @@ class FakeExecutor:
     def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:
         self.calls.append(("regroup", str(worker), group.generation, group.members))
 
+    def set_batch(self, worker: WorkerId, node: NodeName, batch: int) -> None:
+        self.calls.append(("set_batch", str(worker), batch))
+
     def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits, *, automatic: bool = False) -> None:
         self.calls.append(("set_limits", str(worker), limits))
 

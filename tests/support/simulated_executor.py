@@ -143,6 +143,9 @@ class SimulatedExecutor:
         if found := self._world.running(worker):
             found.regroup(self._world.now(), worker.rank, group)
 
+    def set_batch(self, worker: WorkerId, node: NodeName, batch: int) -> None:
+        """What is simulated here has no batches."""
+
     def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits, *, automatic: bool = False) -> None:
         found = self._world.running(worker)
         if found and worker in self._watched and limits.over(found.limits) != found.limits:

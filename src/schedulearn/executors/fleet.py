@@ -110,6 +110,9 @@ class Fleet:
     def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:
         self._tell(worker, node, lambda executor: executor.regroup(worker, node, group))
 
+    def set_batch(self, worker: WorkerId, node: NodeName, batch: int) -> None:
+        self._tell(worker, node, lambda executor: executor.set_batch(worker, node, batch))
+
     def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits, *, automatic: bool = False) -> None:
         self._tell(worker, node, lambda executor: executor.set_limits(worker, node, limits, automatic=automatic))
 

@@ -229,8 +229,9 @@ class Trainer:
         before, self._stepped_at = self._stepped_at, time.monotonic()
         if self.rank == 0 and self.steps % self._report_every == 0 and loss is not None:
             job.report(step=self.steps, loss=loss)
-            if self._is_open and self._noise:
-                job.report(step=self.steps, batch=self._whole, grad_noise=self._noise)
+            if self._is_open:
+                noise = {"grad_noise": self._noise} if self._noise else {}
+                job.report(step=self.steps, samples=self._seen, batch=self._batch, **noise)
         if self._pausing and self.rank == 0:
             job.report(step=self.steps, regroup_seconds=self._stepped_at - before, workers=self.size)
         self._pausing = False

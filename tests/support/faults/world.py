@@ -282,6 +282,9 @@ class FaultyExecutor(SimulatedExecutor):
     def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:
         self._give(worker, node, lambda: super(FaultyExecutor, self).regroup(worker, node, group))
 
+    def set_batch(self, worker: WorkerId, node: NodeName, batch: int) -> None:
+        self._give(worker, node, lambda: super(FaultyExecutor, self).set_batch(worker, node, batch))
+
     def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits, *, automatic: bool = False) -> None:
         self._give(
             worker, node, lambda: super(FaultyExecutor, self).set_limits(worker, node, limits, automatic=automatic)

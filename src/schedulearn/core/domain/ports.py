@@ -75,6 +75,9 @@ class Executor(Protocol):
     def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:
         """Tell it who belongs to the group from now on. Nothing happens if it knows of a newer one, or is not there."""
 
+    def set_batch(self, worker: WorkerId, node: NodeName, batch: int) -> None:
+        """Tell it with which batch size all workers together are to train from their next step on."""
+
     def set_limits(self, worker: WorkerId, node: NodeName, limits: Limits, *, automatic: bool = False) -> None:
         """Change what a running worker may use, all of it or nothing; LimitsSet follows if anything had to change.
 

@@ -18,7 +18,15 @@ from schedulearn.core.domain.outcome import Ending, Outcome
 from schedulearn.core.domain.ports import Clock, EventSink, Launch
 from schedulearn.core.domain.resources import CPUS
 from schedulearn.core.domain.usage import Limits, Usage
-from schedulearn.executors.common.control import Ack, change, control_text, fixed_threads, kept_control, with_group
+from schedulearn.executors.common.control import (
+    Ack,
+    change,
+    control_text,
+    fixed_threads,
+    kept_control,
+    with_batch,
+    with_group,
+)
 from schedulearn.executors.common.endings import End, read_end
 from schedulearn.executors.common.exec import Exec
 from schedulearn.executors.common.folders import forget_job, has_files, make_worker_folder
@@ -96,6 +104,9 @@ class BaseExecutor(ABC, Generic[Found, Watch]):
 
     def regroup(self, worker: WorkerId, node: NodeName, group: Group) -> None:  # noqa: ARG002
         self._submit(worker, self._regroup, worker, group)
+
+    def set_batch(self, worker: WorkerId, node: NodeName, batch: int) -> None:  # noqa: ARG002
+        self._submit(worker, self._set_batch, worker, batch)
 
     def set_limits(
         self,
@@ -345,6 +356,19 @@ class BaseExecutor(ABC, Generic[Found, Watch]):
             return
         if read_orders(paths).get("carries_group") and worker in self._watched:
             self._limits_follow(worker, paths, news, known)
+
+    def _set_batch(self, worker: WorkerId, batch: int) -> None:
+        paths = self._paths(worker)
+        if not self._can_be_told(worker, paths):
+            return
+        text = with_batch(kept_control(paths), batch)
+        write_file(paths.control, text)
+        try:
+            self._send_control(worker, paths, text)
+        except Unreachable:
+            raise
+        except ExecutorError as refusal:  # it has just ended
+            log.info("worker %s is not told of its batch size: %s", worker, refusal)
 
     def _limits_follow(self, worker: WorkerId, paths: WorkerPaths, news: bytes | None, known: bytes) -> None:
         """Also if it knew of the group: a crash may have come before its limits."""

@@ -133,6 +133,11 @@ def with_group(known: bytes, group: Group) -> bytes | None:
     return json.dumps({**others, **group_values(group)}).encode()
 
 
+def with_batch(known: bytes, batch: int) -> bytes:
+    """The content of the file with the batch size that the scheduler has chosen."""
+    return json.dumps({**content(known), "batch": batch}).encode()
+
+
 def leads(known: bytes, rank: int) -> bool:
     """Whether the worker with this rank is the first of the group. Where nothing is said of one, that is worker 0."""
     members = content(known).get("members")

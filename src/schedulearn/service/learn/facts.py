@@ -10,6 +10,7 @@ from schedulearn.core.domain.states import JobState
 from schedulearn.core.estimate.jobs import ASSUMED_PENALTY
 from schedulearn.core.estimate.remaining import Estimate
 from schedulearn.core.policies.stages import Known
+from schedulearn.service.learn.batching import Batching
 from schedulearn.service.learn.estimator import Estimator
 from schedulearn.service.learn.pace import Paces
 from schedulearn.service.learn.restarts import Restarts
@@ -34,7 +35,7 @@ class LiveFacts:
         self._store = store
         self._estimator = Estimator(store, keeps)
         self.restarts = Restarts(store)
-        self.scaling = Scaling(store)
+        self.scaling, self.batching = Scaling(store), Batching(store)
         self._paces = Paces()
         self._seen: dict[JobId, Progress | None] = {}  # how far jobs are, or were when they last ran
         self._asked_again: dict[JobId, float] = {}  # when jobs of which nothing was told are asked again
@@ -45,6 +46,7 @@ class LiveFacts:
         self._estimator.refresh()
         self.restarts.refresh()
         self.scaling.refresh()
+        self.batching.refresh()
 
     def ended(self, job: Job, now: float) -> None:
         """How good was what was told of it?"""
@@ -84,15 +86,23 @@ class LiveFacts:
         return estimate.expected if estimate else math.inf
 
     def speedup(self, job: Job) -> SpeedUp:
-        return self.scaling.speedup(job) or assumed_speedup(job.shape.workers.max)
+        known = self.batching.goodputs.speedup(job) if job.spec.batch else None
+        return known or self.scaling.speedup(job) or assumed_speedup(job.shape.workers.max)
 
     def known(self, job: Job, now: float) -> Known:
-        has_curve = self.scaling.speedup(job) is not None
+        if self._is_adaptive(job):
+            has_curve = self.batching.goodputs.is_measured(job)
+        else:
+            has_curve = self.scaling.speedup(job) is not None
         has_penalty = self.scaling.locality_penalty(job) is not None
         return Known(self.estimate(job, now) is not None, has_curve, self.restarts.is_measured(job), has_penalty)
 
     def measured_up_to(self, job: Job) -> int:
-        return self.scaling.measured_up_to(job)
+        return (self.batching.goodputs if self._is_adaptive(job) else self.scaling).measured_up_to(job)
+
+    def _is_adaptive(self, job: Job) -> bool:
+        """Whether it is known what it learns with the best batch."""
+        return job.spec.batch is not None and self.batching.goodputs.speedup(job) is not None
 
     def restart_cost(self, job: Job) -> float:
         return self.restarts.cost(job)

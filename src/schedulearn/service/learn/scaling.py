@@ -20,7 +20,7 @@ _SETTING = "step_times"
 
 
 @dataclass(frozen=True, slots=True)
-class _Footing:
+class Footing:
     """What must stay the same while steps are counted."""
 
     attempt: int
@@ -34,7 +34,7 @@ class _Footing:
 class _Runner:
     """A job that is measured."""
 
-    footing: _Footing
+    footing: Footing
     mark: tuple[int, float] | None = None  # step and time from which on steps are counted
     stretches: Stretches | None = None
 
@@ -110,14 +110,14 @@ class Scaling:
 
     def _count(self, job: Job, attempt: Attempt, step: tuple[int, float]) -> StepTime | None:
         """The job's step time, if the steps since the last look are news."""
-        footing = _footing(job, attempt)
+        here = footing(job, attempt)
         runner = self._runners.get(job.id)
-        if runner is None or runner.footing != footing:
-            if runner and runner.footing.cpus != footing.cpus:
+        if runner is None or runner.footing != here:
+            if runner and runner.footing.cpus != here.cpus:
                 self._known().forget(job.id)
                 self._curves.clear()
-            runner = self._runners[job.id] = _Runner(footing)
-        if step[1] <= footing.since:
+            runner = self._runners[job.id] = _Runner(here)
+        if step[1] <= here.since:
             return None
         if runner.mark is None or step[0] < runner.mark[0]:
             runner.mark = step  # the first step after a change counts for nothing; nor does one that is done again
@@ -131,7 +131,7 @@ class Scaling:
         if median is None:
             return None
         program = program_of(job.spec.image, job.spec.command)
-        return StepTime(job.id, job.user, job.spec.name, footing.workers, median, program, footing.nodes)
+        return StepTime(job.id, job.user, job.spec.name, here.workers, median, program, here.nodes)
 
     def _known(self) -> StepTimes:
         if self._times is None:
@@ -139,14 +139,14 @@ class Scaling:
         return self._times
 
 
-def _footing(job: Job, attempt: Attempt) -> _Footing:
+def footing(job: Job, attempt: Attempt) -> Footing:
     """Any change of workers, and any pause, begins a new one."""
     there = [worker for worker in attempt.workers if worker.started_at is not None]
     first = min((worker.started_at or 0.0 for worker in there), default=0.0)
     changed = max((max(_moments(worker)) for worker in there), default=0.0)
     settled = changed + _SETTLING if changed > first + _AT_ONCE else changed
     nodes = [worker.node for worker in there if worker.ended_at is None and worker.left_at is None]
-    return _Footing(attempt.id.number, len(nodes), len(set(nodes)), max(settled, job.ran.since), job.cpus)
+    return Footing(attempt.id.number, len(nodes), len(set(nodes)), max(settled, job.ran.since), job.cpus)
 
 
 def _moments(worker: Worker) -> list[float]:

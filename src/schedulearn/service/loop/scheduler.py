@@ -313,8 +313,12 @@ class Scheduler:
             self._share_loops.refresh()
         self._facts.restarts.started(changes.attempts.values(), self.state.jobs)
         self._facts.restarts.look(self.state.jobs, now)
-        if self._facts.scaling.look(self.state.jobs, self.state.attempts, now):
-            self.state.stale = True
+        state, batching = self.state, self._facts.batching
+        news = [look(state.jobs, state.attempts, now) for look in (self._facts.scaling.look, batching.look)]
+        for worker, batch in batching.orders(state.attempts, state.jobs):
+            self._executor.set_batch(worker.id, worker.node, batch)
+        if any(news):
+            state.stale = True
             self.wake()
 
     # --- 6. act ---
