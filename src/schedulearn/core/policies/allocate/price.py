@@ -73,7 +73,7 @@ class Price(Allocate):
         self,
         own: float = 0.7,
         fair: float = 0.25,
-        horizon: float = 1200.0,
+        horizon: float = 600.0,
         stop: float = 5.0,
         assumed: float = 0.8,
         job_patience: float = 8.0,
@@ -138,7 +138,7 @@ def hull(values: dict[int, float]) -> Iterator[Step]:
     """The steps of the smallest concave curve above these values: a step that pays only as a whole is one."""
     points: list[tuple[int, float]] = []
     for point in sorted(values.items()):
-        while len(points) > 1 and _slope(points[-1], point) >= _slope(points[-2], points[-1]):
+        while len(points) > 1 and _slope(points[-1], point) > (1 + EPSILON) * _slope(points[-2], points[-1]):
             points.pop()
         if not points or point[1] > points[-1][1]:
             points.append(point)
