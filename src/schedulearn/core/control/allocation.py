@@ -152,6 +152,10 @@ class AllocationPass:
         return self._free + self._adjustable.slots
 
     @property
+    def free(self) -> float:
+        return self._free
+
+    @property
     def fixed(self) -> float:
         return max(0.0, self._ledger.slots(self._pool) - self.slots)
 

@@ -198,6 +198,10 @@ class Allocation(Protocol):
         """Slots that were not given yet."""
 
     @property
+    def free(self) -> float:
+        """Slots that no job has."""
+
+    @property
     def fixed(self) -> float:
         """Slots that cannot be given: of running jobs that may not lose what they have."""
 

@@ -84,6 +84,11 @@ class Price(Allocate):
         self.patience, self.patience_from, self.guarded = job_patience, patience_from, guarded
 
     def allocate(self, allocation: Allocation) -> float | None:
+        if allocation.sizes_are_fixed and _all_fit(allocation):
+            for job in allocation.candidates():
+                if not allocation.give(job, job.shape.workers.want):
+                    allocation.refuse(job)
+            return None
         return _Auction(self, allocation).run()
 
     def why(self, job: Job, allocation: Allocation) -> str | None:
@@ -132,6 +137,14 @@ class Price(Allocate):
                 else:
                     values[n] = speed * (1 - lost)
         bidder.steps = list(hull(values))
+
+
+def _all_fit(allocation: Allocation) -> bool:
+    """Whether nothing needs to be weighed, as all that wait fit beside those that run."""
+    if allocation.waiting_count > allocation.free:
+        return False
+    waiting = allocation.waiting(all_of_them=True)
+    return sum(job.shape.workers.want * job.shape.slots for job in waiting) <= allocation.free + EPSILON
 
 
 def hull(values: dict[int, float]) -> Iterator[Step]:
