@@ -240,7 +240,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways(page: Page, client:
     job = submit(client, "a-rather-long-name-for-a-small-telephone-that-would-not-fit", steps=30)
     page.resize(360, 760)
     pages = dict.fromkeys(["/", "/jobs", f"/jobs/{job}", "/timeline", f"/submit?copy={job}"], "a-rather-long-name")
-    for path, word in {**pages, "/policies": "srjf-aged", "/results": "Results"}.items():
+    for path, word in {**pages, "/policies": "elastic-srjf", "/results": "Results"}.items():
         page.open(client.url + path)
         page.wait_for(word)
         assert page.script("document.documentElement.scrollWidth") <= 360, path

@@ -144,7 +144,7 @@ def test_what_was_measured_decides_who_grows(client: Client, service: Service, t
 
     def sizes(job: int) -> set[int]:
         with open_store(service.data / "schedulearn.db") as store:
-            return {workers for number, _, _, workers, _ in store.setting("step_times", ()) if number == job}
+            return {one[3] for one in store.setting("step_times", ()) if one[0] == job}
 
     flat = trains(client, gate, "flat", cpus)
     in_state(client, flat, "running")

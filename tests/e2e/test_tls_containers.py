@@ -23,7 +23,8 @@ import os
 del os.environ["SCHEDULEARN_SPOOL"]
 from schedulearn import job
 from schedulearn.job.control import read_control
-from schedulearn.job.group import Away, rendezvous_from_environment
+from schedulearn.job.group import Away, Rendezvous
+from schedulearn.job.service import service_from_environment
 """
 REPORTS = f"""{BEGIN}
 print(os.environ["SCHEDULEARN_URL"], flush=True)
@@ -35,7 +36,7 @@ job.save({{"weights": [1, 2]}}, 3)
 # Every worker says something to the next one.
 MEETS = f"""{BEGIN}
 print(os.environ["SCHEDULEARN_URL"], flush=True)
-service, joined = rendezvous_from_environment(), None
+service, joined = Rendezvous(service_from_environment()), None
 def patiently(call):
     while True:
         try:
@@ -56,7 +57,7 @@ print(f"{{joined.rank}} of {{joined.size}} heard {{heard[next]}}", flush=True)
 IS_MISLED = f"""{BEGIN}
 host, _, rest = os.environ["SCHEDULEARN_URL"].rpartition(":")
 os.environ["SCHEDULEARN_URL"] = f"{{host}}:{{os.environ['OTHER_PORT']}}#{{rest.partition('#')[2]}}"
-service, said = rendezvous_from_environment(), ""
+service, said = Rendezvous(service_from_environment()), ""
 while "its certificate" not in said:  # a busy machine may not even show it in time
     job.report(step=3, loss=0.25)
     assert not job.flush()

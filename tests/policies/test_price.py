@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schedulearn.core.domain.job import Job
 from schedulearn.core.domain.speedup import SpeedUp, assumed_speedup
 from schedulearn.core.estimate.remaining import Estimate
-from schedulearn.core.policies.allocate.price import Crowd, Step, hull
+from schedulearn.core.policies.allocate.price import Crowd, Step, bins_of, hull
 from schedulearn.core.policies.belief import seconds_left, speeds
 from schedulearn.core.policies.catalogue.presets import build_policy
 from schedulearn.core.policies.stages import Ask
@@ -96,12 +96,13 @@ def test_steps(values: dict[int, float], expected: list[Step]) -> None:
 def test_a_crowd_says_how_many_have_more_left() -> None:
     crowd = Crowd()
     for amount in (10.0, 1000.0, 100_000.0):
-        crowd.add((amount,) * 5)
-    assert [crowd.longer((amount,) * 5) for amount in (1.0, 10.0, 50.0, 1000.0, 1e9)] == [3.0, 2.5, 2.0, 1.5, 0.0]
+        crowd.add(bins_of((amount,) * 5, 1.0))
+    longer = [crowd.longer(bins_of((amount,) * 5, 1.0)) for amount in (1.0, 10.0, 50.0, 1000.0, 1e9)]
+    assert longer == [3.0, 2.5, 2.0, 1.5, 0.0]
     again = Crowd(crowd.jobs, crowd.bins)
     other = Crowd()
     other.join(again, 6)
-    assert (other.jobs, other.longer((50.0,) * 5)) == (6.0, 4.0), "twice as many, in the same proportions"
+    assert (other.jobs, other.longer(bins_of((25.0,) * 5, 2.0))) == (6.0, 4.0), "twice as many, in the same proportions"
 
 
 # --- who gets what

@@ -41,6 +41,8 @@ class DockerBench(Workbench):
         executor = self.executor(**options)
         executor.start(launch)
         outcome = self.ended(launch)
+        # Its end is told first, and its container is removed then: by nobody, if that life were over before.
+        until(lambda: self.name(launch) not in self.containers(options.get("daemon")), "its container is removed")
         executor.close()
         return outcome
 

@@ -23,6 +23,9 @@ _OTHERS = 0.05  # or once so large a part of them are others
 _WAITING = "price.waiting"  # what was seen of them then
 
 
+Bins = tuple[int, ...]  # equally likely ones
+
+
 class Step(NamedTuple):
     """Some more workers for a job."""
 
@@ -37,7 +40,8 @@ class Bidder:
 
     job: Job
     ask: Ask
-    amounts: Amounts  # of work left: slot-seconds at the size at which a slot does most
+    left: float  # work, the mean of what it may be: slot-seconds at the size at which a slot does most
+    bins: Bins  # of its equally likely amounts
     speeds: Speeds  # slots that would do as much at that size
     due: float  # when it has waited too long
     price: float = 0.0
@@ -118,20 +122,17 @@ class Price(Allocate):
             + worked
             + self.patience * (worked + left[0 if job.is_preemptible else 4])
         )
-        low, below, middle, above, high = left
-        amounts = (low * wanted, below * wanted, middle * wanted, above * wanted, high * wanted)
-        return Bidder(job, ask, amounts, fast, due)
+        return Bidder(job, ask, wanted * sum(left) / len(left), bins_of(left, wanted), fast, due)
 
     def set_price(self, bidder: Bidder, allocation: Allocation, crowd: "Crowd") -> None:
         job, ask, fast = bidder.job, bidder.ask, bidder.speeds
-        longer = crowd.longer(bidder.amounts)
+        longer = crowd.longer(bidder.bins)
         bidder.price = self.own / max(fast.values()) + (longer + self.fair * crowd.jobs) / max(1.0, allocation.slots)
-        values = {0: 0.0, **fast}
         cost = allocation.facts.restart_cost(job) if job.attempt else 0.0
+        values = {0: 0.0, **fast}
         if cost:
-            mean = sum(bidder.amounts) / len(bidder.amounts)
             for n, speed in fast.items():
-                lost = cost / min(self.horizon, cost + mean / speed)
+                lost = cost / min(self.horizon, cost + bidder.left / speed)
                 if n == ask.has:
                     values[0] = -self.stop * lost * speed
                 else:
@@ -149,6 +150,11 @@ def _all_fit(allocation: Allocation) -> bool:
 
 def hull(values: dict[int, float]) -> Iterator[Step]:
     """The steps of the smallest concave curve above these values: a step that pays only as a whole is one."""
+    if len(values) == 2:  # its size is fixed
+        (_, nothing), (workers, value) = values.items()
+        if value > nothing:
+            yield Step(0, workers, (value - nothing) / workers)
+        return
     points: list[tuple[int, float]] = []
     for point in sorted(values.items()):
         while len(points) > 1 and _slope(points[-1], point) > (1 + EPSILON) * _slope(points[-2], points[-1]):
@@ -171,10 +177,10 @@ class Crowd:
         self._bins = [*bins, *[0.0] * (_MOST_BINS - len(bins))]
         self._longer: list[float] = []  # for each bin: jobs that have more left than one of it
 
-    def add(self, amounts: Amounts) -> None:
+    def add(self, bins: Bins) -> None:
         self.jobs += 1
-        for amount in amounts:
-            self._bins[_bin(amount)] += 1 / len(amounts)
+        for at in bins:
+            self._bins[at] += 1 / len(bins)
 
     def join(self, other: "Crowd", jobs: float) -> None:
         """Another crowd, of which there are so many now."""
@@ -188,13 +194,20 @@ class Crowd:
         last = max((at for at, jobs in enumerate(self._bins) if jobs), default=-1)
         return [round(jobs, 1) for jobs in self._bins[: last + 1]]
 
-    def longer(self, amounts: Amounts) -> float:
+    def longer(self, bins: Bins) -> float:
         """The expected number of jobs that have more left."""
         if not self._longer:
             beyond = [*accumulate(reversed(self._bins))][::-1]
             # Those in the same bin are as likely longer as shorter.
             self._longer = [total - here / 2 for total, here in zip(beyond, self._bins, strict=True)]
-        return sum([self._longer[_bin(amount)] for amount in amounts]) / len(amounts)
+        return sum([self._longer[at] for at in bins]) / len(bins)
+
+
+def bins_of(left: Amounts, wanted: float) -> Bins:
+    """Of these seconds, times the slots that are at work in them."""
+    if left[0] == left[-1]:  # all is known
+        return (_bin(left[0] * wanted),)
+    return tuple([_bin(seconds * wanted) for seconds in left])
 
 
 def _bin(amount: float) -> int:
@@ -220,7 +233,7 @@ class _Auction:
         rule, allocation = self._rule, self._allocation
         self._bidders = {number: rule.bidder(job, allocation) for number, job in self._running()}
         for bidder in self._bidders.values():
-            self._crowd.add(bidder.amounts)
+            self._crowd.add(bidder.bins)
         wake = self._see_waiting() if allocation.waiting_count else None
         for bidder in self._bidders.values():
             rule.set_price(bidder, allocation, self._crowd)
@@ -266,7 +279,7 @@ class _Auction:
             crowd, due = Crowd(), math.inf
             for job in allocation.waiting(all_of_them=True):
                 bidder = self._rule.bidder(job, allocation)
-                crowd.add(bidder.amounts)
+                crowd.add(bidder.bins)
                 if bidder.due <= now:
                     self._late.append(bidder)
                 else:
